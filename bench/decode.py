@@ -28,6 +28,9 @@ from .roofline import read_seconds
 PROMPTS, CONTEXTS = (16, 128, 1024), (0, 512, 2048)
 LONG = 5.0
 """Seconds of a first round that counts: caches are warm long before its end."""
+PAUSE = 0.08
+"""Pause after a call, relative to its time. Linux stops a process of real-time priority for 50 ms of a second that it
+fills: where a round takes half a second, always in the call of the same engine."""
 EXACT, ROUNDED, LLAMA = "graphc", "graphc q8", "llama.cpp"
 PEERS = (LLAMA, GENAI)
 OnStep = Callable[[str, int, int], None]
@@ -185,8 +188,10 @@ def _rates(
                 continue
             start = time.perf_counter()
             taken = engine.prefill(tokens) if is_prompt else engine.decode(tokens)
-            if number or (is_prompt and time.perf_counter() - start > LONG):
+            whole = time.perf_counter() - start
+            if number or (is_prompt and whole > LONG):
                 seconds[name].append(taken)  # the first round warms caches
+            time.sleep(PAUSE * whole)
     count = len(tokens) if is_prompt else 1
     return {name: count / statistics.median(taken) for name, taken in seconds.items()}
 

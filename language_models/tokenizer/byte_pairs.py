@@ -6,7 +6,7 @@ from typing import Any
 
 from ...base.errors import UnsupportedError, UserError
 from ...frontend.gguf import GgufFile
-from .vocabulary import Vocabulary
+from .vocabulary import WHOLE_FIRST, Vocabulary
 
 _GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
 _LLAMA3 = (
@@ -29,7 +29,7 @@ _DEFAULT = (
     r"\p{N}+",
     r"[0-9][0-9][0-9]",
 )
-_PATTERNS = {
+PATTERNS = {
     "default": _DEFAULT,
     **dict.fromkeys(("gpt-2", "phi-2", "olmo", "jais", "mpt"), (_GPT2,)),
     **dict.fromkeys(
@@ -42,9 +42,6 @@ _PATTERNS = {
 }
 """Patterns by which text is cut, one after another, before bytes are merged, by the name in the file."""
 
-_WHOLE_FIRST = ("llama-bpe", "llama3", "llama-v3", "tekken")
-"""Pre-tokenizers with which a word that is a token is not merged from parts."""
-
 
 class BytePairs:
     """Tokens of byte-level BPE."""
@@ -52,11 +49,11 @@ class BytePairs:
     def __init__(self, file: GgufFile, vocabulary: Vocabulary) -> None:
         """Raise UserError for merges that are not pairs of tokens, UnsupportedError for an unknown pre-tokenizer."""
         name = file.text("tokenizer.ggml.pre", "default")
-        patterns = _PATTERNS.get(name)
+        patterns = PATTERNS.get(name)
         if patterns is None:
             what = f"'{file.path}': pre-tokenizer '{name}' is not supported"
-            raise UnsupportedError(what, f"known are {', '.join(_PATTERNS)}")
-        self._model = _model(file, vocabulary, patterns, name in _WHOLE_FIRST)
+            raise UnsupportedError(what, f"known are {', '.join(PATTERNS)}")
+        self._model = _model(file, vocabulary, patterns, name in WHOLE_FIRST)
 
     def encode(self, text: bytes, begins: bool) -> list[int]:
         """Return the tokens of a text; bytes that are not UTF-8 become U+FFFD."""

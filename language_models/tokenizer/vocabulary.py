@@ -14,11 +14,19 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)
 """Kinds of tokens, as files number them."""
 
 _ENDS = ("eos_token_id", "eot_token_id", "eom_token_id")
-_END_TEXTS = (
-    b"<|eot_id|>", b"<|im_end|>", b"<|end|>", b"<end_of_turn>", b"<|endoftext|>", b"<|eom_id|>", b"</s>", b"<EOT>",
-    b"_<EOT>", b"<|end_of_text|>",
-)  # fmt: skip
+END_TEXTS = tuple(map(str.encode, (
+    "<|eot_id|>", "<|im_end|>", "<|end|>", "<end_of_turn>", "<|endoftext|>", "<|eom_id|>", "</s>", "<EOT>", "_<EOT>",
+    "<|end_of_text|>", "<eos>", "[EOS]", "[EOT]", "<turn|>", "<end_of_utterance>", "<|return|>", "<|call|>",
+    "<|calls|>", "<|flush|>", "<｜end▁of▁sentence｜>",
+)))  # fmt: skip
 """Texts of tokens that end a reply, whatever the metadata name: llama.cpp has a list like it."""
+
+WHOLE_FIRST = ("llama-bpe", "llama3", "llama-v3", "tekken")
+"""Pre-tokenizers with which a word that is a token is not merged from parts, and a text begins with a token unless the
+file says otherwise."""
+
+_MAY_BE_NORMAL = b"</s>"
+"""The one of these that is plain text where the file calls it a normal token."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +68,16 @@ def vocabulary_of(file: GgufFile) -> Vocabulary:
         for name in ("bos_token_id", "unknown_token_id", *_ENDS)
     }
     numbers = {text: number for number, text in enumerate(texts)}
-    by_text = [numbers[text] for text in _END_TEXTS if text in numbers]
+    by_text = [numbers[text] for text in END_TEXTS if text in numbers]
+    by_text = [n for n in by_text if texts[n] != _MAY_BE_NORMAL or kinds[n] != NORMAL]
     kinds = kinds.copy()
     kinds[by_text] = (
         CONTROL  # in some files users defined them; llama.cpp makes them control tokens too
     )
     ends = {*by_text, *(special[name] for name in _ENDS)}
     model = file.text("tokenizer.ggml.model")
-    begins = bool(file.metadata.get("tokenizer.ggml.add_bos_token", model == "llama"))
+    by_default = model == "llama" or file.text("tokenizer.ggml.pre", "") in WHOLE_FIRST
+    begins = bool(file.metadata.get("tokenizer.ggml.add_bos_token", by_default))
     adds_end = bool(file.metadata.get("tokenizer.ggml.add_eos_token", False))
     return Vocabulary(
         texts=texts,

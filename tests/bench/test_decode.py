@@ -57,6 +57,15 @@ def test_prompts_and_contexts_that_the_model_holds(
     assert steps[-1] == ("decode at 8", 3, 3)
 
 
+def test_a_pause_follows_each_call(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Linux stops a process of real-time priority that never pauses."""
+    pauses: list[float] = []
+    monkeypatch.setattr(decode, "LlamaCpp", Planted)
+    monkeypatch.setattr(decode.time, "sleep", pauses.append)
+    decode_rows(tiny, target_for("native"), 1, [LLAMA], 2, lambda *step: None, (4,), ())
+    assert len(pauses) == 3 * 3 and min(pauses) > 0, "three engines, a first round and two more"
+
+
 def test_a_peer_that_has_a_folder_of_its_own(tiny: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(decode, "Genai", Planted)
     for folder, names in ((tiny.parent, {EXACT, ROUNDED, GENAI}), (None, {EXACT, ROUNDED})):

