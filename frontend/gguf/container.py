@@ -8,18 +8,15 @@ no file takes more memory than a small multiple of its size.
 from __future__ import annotations
 
 import math
-import re
 import struct
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from ...base.block_types import BLOCK_TYPES, Array, BlockType
 from ...base.errors import UnsupportedError, UserError
 from ...base.file_errors import unreadable
-from ...base.file_status import file_status, is_settled
 from ...base.mapped_file import map_file
 from ...base.records import dataclass
 from ...base.source_files import note_source
@@ -63,7 +60,7 @@ class GgufFile:
         if isinstance(value, bytes):
             return value.decode("utf-8", "replace")
         if not isinstance(value, str):
-            raise self.rule(f"'{key}' must be a string", repr(value))
+            raise self.rule(f"'{key}' must be a string", repr(value)[:40])
         return value
 
     def number(self, key: str, default: float | None = None) -> int | float:
@@ -92,43 +89,9 @@ class GgufFile:
         return UserError(text)
 
 
-def read_gguf(path: Path) -> GgufFile:
-    """Read a GGUF file, or all files of a split model of which `path` is the first. May raise UserError or
-    UnsupportedError.
-
-    A file that is in use and did not change is not read again: a vocabulary has a quarter of a million strings.
-    """
-    reader = _Reader(path)
-    status = path, file_status(path)
-    if (known := _IN_USE.get(status)) is not None:
-        return known
-    first = reader.read()
-    count = first.integer("split.count", 1) if "split.count" in first.metadata else 1
-    if count < 2:
-        if is_settled(path):
-            _IN_USE[status] = first
-        return first
-    name = re.fullmatch(r"(.*)-00001-of-(\d{5})\.gguf", path.name)
-    if name is None or int(name[2]) != count:
-        rule = f"the first file of a split model must be given, whose name ends in '-00001-of-{count:05}.gguf'"
-        raise first.rule(rule, f"'{path.name}'")
-    tensors = dict(first.tensors)
-    for number in range(2, count + 1):
-        other = _Reader(path.with_name(f"{name[1]}-{number:05}-of-{count:05}.gguf")).read()
-        for key, tensor in other.tensors.items():
-            if key in tensors:
-                raise other.rule(
-                    "files of a split model must have different tensors", f"'{key}' twice"
-                )
-            tensors[key] = tensor
-    total = first.metadata.get("split.tensors.count")
-    if total is not None and total != len(tensors):
-        raise first.rule(f"the {count} files must hold {total} tensors in all", str(len(tensors)))
-    return GgufFile(path, first.metadata, tensors)
-
-
-_IN_USE: WeakValueDictionary[tuple[Path, str], GgufFile] = WeakValueDictionary()
-"""Files by path and status."""
+def read_one(path: Path) -> GgufFile:
+    """Read a GGUF file, without the others of a split model. May raise UserError or UnsupportedError."""
+    return _Reader(path).read()
 
 
 class _Reader:
@@ -198,6 +161,8 @@ class _Reader:
         if rank > _MAX_DIMS:
             raise self._rule(f"'{name}' must have at most {_MAX_DIMS} dims", str(rank))
         dims = self._take(f"{rank}Q")[::-1]
+        if 0 in dims:
+            raise self._rule(f"the dims of '{name}' must be at least 1", str(list(dims)))
         code, offset = self._take("IQ")
         return name, dims, code, offset
 

@@ -63,6 +63,7 @@ class _Metadata:
             rotated=self.row.rotated(layers),
             query_scale=(width / heads if by_width else key_size) ** -0.5,
             experts_used=self._experts_used(),
+            joins_to_one=self._flag("expert_weights_norm", True),
             score_cap=self._number("attn_logit_softcapping", 0.0),
             logit_cap=self._number("final_logit_softcapping", 0.0),
         )
@@ -185,6 +186,12 @@ class _Metadata:
         if found > max_value:
             rule = f"'{self._key(key)}' must be at most {max_value}, {what}"
             raise self.file.rule(rule, str(found))
+        return found
+
+    def _flag(self, key: str, default: bool) -> bool:
+        found = self.file.metadata.get(self._key(key), default)
+        if not isinstance(found, bool):
+            raise self.file.rule(f"'{self._key(key)}' must be true or false", repr(found)[:40])
         return found
 
     def _integer(self, key: str, default: int | None = None, min_value: int = 1) -> int:

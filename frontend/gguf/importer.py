@@ -11,8 +11,8 @@ from ...graph_ir.ir.graph import Graph
 from ..decoder.caches import caches
 from ..decoder.graph import EMBEDDINGS, decoder_graph
 from ..shape_spec import InputSpec, check_inputs
-from .container import read_gguf
 from .decoder import decoder_config
+from .split import read_gguf
 
 MAX_NEW = 512
 """New tokens of a call, unless inputs say otherwise."""

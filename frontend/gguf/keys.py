@@ -11,7 +11,7 @@ from .container import GgufFile
 _READ = frozenset((
     "attention.head_count", "attention.head_count_kv", "attention.key_length", "attention.layer_norm_rms_epsilon",
     "attention.sliding_window", "attention.sliding_window_pattern", "attention.value_length", "attn_logit_softcapping",
-    "block_count", "context_length", "embedding_length", "expert_count", "expert_used_count",
+    "block_count", "context_length", "embedding_length", "expert_count", "expert_used_count", "expert_weights_norm",
     "final_logit_softcapping", "rope.dimension_count", "rope.freq_base", "rope.freq_base_swa", "rope.scale_linear",
     "rope.scaling.attn_factor", "rope.scaling.factor", "rope.scaling.original_context_length", "rope.scaling.type",
     "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow",
@@ -36,7 +36,6 @@ _NEUTRAL = {
     "expert_group_count": (0, 1),
     "expert_group_used_count": (0, 1),
     "expert_shared_count": (0,),
-    "expert_weights_norm": (True,),
     "expert_weights_scale": (0.0, 1.0),
     "interleave_moe_layer_step": (1,),
     "leading_dense_block_count": (0,),

@@ -80,11 +80,8 @@ def _model(
             "the tokenizer of this file needs the package 'tokenizers'; install graphc[llm]"
         ) from None
     merges = file.metadata.get("tokenizer.ggml.merges")
-    pairs = [
-        one.decode("utf-8", "replace").split(" ", 1)
-        for one in merges or []
-        if isinstance(one, bytes)
-    ]
+    texts = [one for one in merges if isinstance(one, bytes)] if isinstance(merges, list) else []
+    pairs = [one.decode("utf-8", "replace").split(" ", 1) for one in texts]
     if not pairs or any(len(pair) != 2 for pair in pairs):
         raise file.rule("'tokenizer.ggml.merges' must be pairs of tokens", f"{len(pairs)} lines")
     numbers = {text.decode("utf-8", "replace"): n for text, n in vocabulary.numbers.items()}

@@ -7,6 +7,7 @@ from functools import cached_property
 
 import numpy as np
 
+from ...base.errors import UnsupportedError
 from ...base.records import dataclass
 from ...frontend.gguf import GgufFile
 
@@ -25,6 +26,10 @@ WHOLE_FIRST = ("llama-bpe", "llama3", "llama-v3", "tekken")
 """Pre-tokenizers with which a word that is a token is not merged from parts, and a text begins with a token unless the
 file says otherwise."""
 
+MAX_SPECIAL = 1 << 19
+"""Bytes of the texts of special tokens: Gemma's 6,242 take 64 thousand."""
+
+_BYTE_TEXT = re.compile(rb"<0x[0-9A-Fa-f]{2}>")
 _MAY_BE_NORMAL = b"</s>"
 """The one of these that is plain text where the file calls it a normal token."""
 
@@ -48,12 +53,16 @@ class Vocabulary:
 
     def splitter(self, control: bool) -> re.Pattern[bytes] | None:
         """Return the pattern of the tokens that are found in plain text: those that users defined, and on request those
-        of control; longer ones first."""
+        of control; longer ones first. Raise UnsupportedError for more than `MAX_SPECIAL` bytes."""
         wanted = (USER_DEFINED, CONTROL, UNKNOWN) if control else (USER_DEFINED,)
         numbers = np.flatnonzero(np.isin(self.kinds, wanted))
         texts = sorted(
             {self.texts[n] for n in numbers.tolist()} - {b""}, key=lambda text: (-len(text), text)
         )
+        size = sum(map(len, texts))
+        if size > MAX_SPECIAL:
+            what = f"special tokens of {size} bytes in all are not supported, {MAX_SPECIAL} at most"
+            raise UnsupportedError(what, "give a model whose vocabulary is not corrupt")
         return re.compile(b"|".join(map(re.escape, texts))) if texts else None
 
 
@@ -62,7 +71,16 @@ def vocabulary_of(file: GgufFile) -> Vocabulary:
     texts = file.metadata.get("tokenizer.ggml.tokens")
     if not isinstance(texts, list) or not all(isinstance(text, bytes) for text in texts):
         raise file.rule("'tokenizer.ggml.tokens' must be a list of texts", type(texts).__name__)
+    table = file.tensors.get("token_embd.weight")
+    if table is not None and table.dims[0] != len(texts):
+        rule = f"'tokenizer.ggml.tokens' must have a text for each row of the {table.dims[0]} of 'token_embd.weight'"
+        raise file.rule(rule, str(len(texts)))
     kinds = _column(file, "token_type", len(texts), NORMAL)
+    wrong = [
+        n for n in np.flatnonzero(kinds == BYTE).tolist() if not _BYTE_TEXT.fullmatch(texts[n])
+    ]
+    if wrong:
+        raise file.rule("tokens of bytes must be '<0x00>' to '<0xFF>'", repr(texts[wrong[0]])[:40])
     special = {
         name: _token(file, name, len(texts))
         for name in ("bos_token_id", "unknown_token_id", *_ENDS)

@@ -33,6 +33,7 @@ MODELS = {
     ),
     "llama, experts": TinyDecoder("llama", experts=4),
     "qwen3moe": TinyDecoder("qwen3moe", experts=5),
+    "qwen3moe, weights of all": TinyDecoder("qwen3moe", experts=5, more={"expert_weights_norm": False}),
     "qwen3moe, super-blocks": TinyDecoder(
         "qwen3moe", experts=5, width=256, key_size=64, hidden=256, kinds=("q4_k", "q6_k", "q3_k", "mxfp4", "q5_1"),
     ),
@@ -88,7 +89,8 @@ def _model(tiny: TinyDecoder) -> Any:
     if tiny.experts:
         same |= {
             "num_local_experts": tiny.experts, "num_experts": tiny.experts, "num_experts_per_tok": 2,
-            "moe_intermediate_size": tiny.hidden, "norm_topk_prob": True, "experts_implementation": "eager",
+            "moe_intermediate_size": tiny.hidden, "norm_topk_prob": tiny.more.get("expert_weights_norm", True),
+            "experts_implementation": "eager",
         }  # fmt: skip
     own: dict[str, dict[str, Any]] = {
         "gemma2": {

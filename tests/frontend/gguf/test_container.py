@@ -58,6 +58,25 @@ def test_a_split_model_is_one(tmp_path: Path) -> None:
         read_gguf(first)
 
 
+@pytest.mark.parametrize(
+    ("own", "rule"),
+    [
+        (({"split.no": 1}, {"split.no": 0}), "'split.no' must be 0, as its name says, got 1"),
+        (({"split.no": 0}, {"split.no": 0}), "'split.no' must be 1, as its name says, got 0"),
+        (({}, {"split.count": 3}), "'split.count' must be 2, as its name says, got 3"),
+        (({}, {"split.no": "x"}), "'split.no' must be a number"),
+    ],
+)
+def test_files_of_a_split_model_in_another_order(
+    own: tuple[dict[str, Any], ...], rule: str, tmp_path: Path
+) -> None:
+    for i, more in enumerate(own):
+        tensor = {str(i): np.ones(3, np.float32)}
+        write_gguf(tmp_path / f"m-0000{i + 1}-of-00002.gguf", {"split.count": 2} | more, tensor)
+    with pytest.raises(UserError, match=rule):
+        read_gguf(tmp_path / "m-00001-of-00002.gguf")
+
+
 def header(version: int = 3, tensors: int = 0, pairs: int = 0) -> bytes:
     return struct.pack("<4sIQQ", b"GGUF", version, tensors, pairs)
 
@@ -85,6 +104,9 @@ REFUSED = {
     "giant dims": (header(tensors=1) + entry(b"t", (LONG, LONG), 0) + bytes(64), "must hold all"),
     "giant offset": (header(tensors=1) + entry(b"t", (1,), 0, LONG) + bytes(64), "must hold all"),
     "odd offset": (header(tensors=1) + entry(b"t", (1,), 0, 1) + bytes(64), "multiple of 32"),
+    "no elements": (
+        header(tensors=1) + entry(b"t", (0, LONG), 0) + bytes(64), "dims of 't' must be at least 1",
+    ),
     "half a block": (header(tensors=1) + entry(b"t", (33,), 2) + bytes(64), "multiple of 32 long"),
     "alignment": (
         header(pairs=1) + struct.pack("<Q17sII", 17, b"general.alignment", 4, 3), "power of two",

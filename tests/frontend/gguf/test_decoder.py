@@ -114,6 +114,15 @@ def test_numbers_outside_of_their_range(key: str, value: float, rule: str, tmp_p
         config(tmp_path, {key: value})
 
 
+def test_weights_of_experts_that_are_not_normalized(tmp_path: Path) -> None:
+    for value in (True, False):
+        assert config(tmp_path, {"expert_weights_norm": value}).joins_to_one is value
+    with pytest.raises(
+        UserError, match=r"'llama.expert_weights_norm' must be true or false, got 1"
+    ):
+        config(tmp_path, {"expert_weights_norm": 1})
+
+
 def test_factors_that_are_no_divisors(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'rope_freqs.weight' must be positive, got 0.0"):
         config(tmp_path, {}, {"rope_freqs.weight": np.zeros(8, np.float32)})
