@@ -80,14 +80,11 @@ class _Convolution:
     def patches(self) -> Function:
         """Return weights [outputs, terms] times patches [terms, pixels] of bands of rows, all plain."""
         case, target = self.case, self.ctx.target
-        image, result = image_operand(case.op.inputs[0], case.x), image_operand(case.output, case.y)
+        image = image_operand(case.op.inputs[0], case.x, case.geometry.image)
+        result = image_operand(case.output, case.y, case.geometry.result)
+        operands = image, case.w, result
         made = PatchTemplate(
-            case.geometry,
-            (image, case.w, result),
-            case.kernel,
-            case.blocking,
-            target,
-            self._value(),
+            case.geometry, operands, case.kernel, case.blocking, target, self._value()
         )
         return made.function(self.name, self.params, self.note)
 

@@ -15,7 +15,7 @@ from .nest import Nest, Stage
 from .packing import convert_rows, loop, pack, pack_blocks, pack_panels, padded_rows, panel_elements
 from .position import Position
 from .problem import View
-from .windows import stage_image
+from .windows import Box
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ def max_rows(nest: Nest) -> int:
 def _rows_of_a(nest: Nest, stage: Stage, position: Position, target: Target) -> Staged:
     """Rows of A, or a part of an image, in the dtype they are multiplied in."""
     if position.view("A").windows:
-        image = stage_image(nest, stage, position)
-        inner = replace(position, extents={**position.extents, "k": image.channels})
-        return Staged(image.view.buffer, inner.staged("A", image.view), image.statements, [])
+        box = Box(nest, stage, position)
+        inner = replace(position, extents={**position.extents, "k": box.channels})
+        return Staged(box.band, inner.staged("A", box.copied), [box.copy()], [])
     kernel, source = nest.problem.kernel, position.here("A")
     rows, k = (position.extents["m"], max_rows(nest)), position.extents["k"]
     if kernel.uses_tiles:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, Buffer, Expr, If, Stmt, Store, Var
 from .nest import Nest, Stage
@@ -24,22 +23,9 @@ BOX = ("iy", "ix")
 """The dimensions of an image."""
 
 
-@dataclass(frozen=True)
-class Copied:
-    """A staged image: its view, and the statements that fill it."""
-
-    view: View
-    channels: int
-    statements: list[Stmt]
-
-
-def stage_image(nest: Nest, stage: Stage, position: Position) -> Copied:
-    """Return the copy of the rows of an image that the loops inside a stage touch: zeros outside of the image."""
-    return _Box(nest, stage, position).copied()
-
-
-class _Box:
-    """Rows of the padded image at a position, with channels in whole groups."""
+class Box:
+    """The rows of a padded image that the loops inside a stage touch, in a local `band`, with channels in whole
+    groups."""
 
     def __init__(self, nest: Nest, stage: Stage, position: Position) -> None:
         kernel, sizes = nest.problem.kernel, nest.problem.sizes
@@ -62,12 +48,17 @@ class _Box:
             self.strides[name], size = size, size * extent[name]
         self.band = Buffer(stage.name, kernel.copied_a, (size,), "local")
 
-    def copied(self) -> Copied:
-        """Return the copy, row by row: zeros if a row is outside of the image."""
+    @property
+    def copied(self) -> View:
+        """Return the view of the band."""
         axes: dict[str, Any] = {"k": 1}
         for name, window in zip(BOX, self.windows, strict=True):
             axes |= {axis: step * self.strides[name] for axis, step in window.steps.items()}
         blocks = {"k": (self.block, self.strides["k0"])} if self.view.blocks else {}
+        return View(self.band, axes, blocks)
+
+    def copy(self) -> Stmt:
+        """Return the loop that fills the band, row by row: zeros if a row is outside of the image."""
         row, window = Var("pr"), self.windows[0]
         to, at = row * self.strides["iy"], t.as_expr(-window.before)
         for axis, step in window.steps.items():
@@ -75,8 +66,7 @@ class _Box:
         inside = Block(tuple(self._row(to, row * window.stride)))
         outside = Block(tuple(zeros(self.band, to, self.strides["iy"])))
         copy = where_inside(at + row, window.size, inside, outside)
-        view = View(self.band, axes, blocks)
-        return Copied(view, self.channels, [loop(row, self.rows, copy, "serial")])
+        return loop(row, self.rows, copy, "serial")
 
     def _row(self, to: Expr, from_: Expr) -> list[Stmt]:
         """A row of the image: zeros, columns, zeros; of each block of channels, or of all."""

@@ -8,7 +8,6 @@ from dataclasses import replace
 from functools import cached_property
 
 from ...targets.isa import Microkernel
-from ...tensor_ir.nodes import Buffer
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..nest.convolution import convolution
@@ -84,11 +83,8 @@ class ConvolutionCase:
         sizes = LocalSizes((g.batch, *g.image, *g.result))
         if self.typical.is_dynamic:
             g = localized(g, sizes)
-            image = last_operand(self.x, g.image, g.groups * g.channels)
-            result = last_operand(self.y, g.result, g.groups * g.outputs)
-        else:
-            image = image_operand(self.op.inputs[0], self.x)
-            result = image_operand(self.output, self.y)
+        image = image_operand(self.op.inputs[0], self.x, g.image)
+        result = image_operand(self.output, self.y, g.result)
         operands = image, (self.w, self.columns), result
         return convolution(g, operands, self.band, self.kernel, None, tuple(sizes.lets))
 
@@ -125,12 +121,6 @@ class ConvolutionCase:
         others = [o for o in self.group.ops if o is not self.op]
         read = dict.fromkeys(x for one in others for x in one.inputs)
         return reads_by_pixel(self.output, [x for x in read if x in self.memory], others)
-
-
-def last_operand(buffer: Buffer, pixels: tuple[int, int], channels: int) -> View:
-    """Return an image whose channels are last."""
-    row = pixels[1] * channels
-    return View(buffer, {"b0": pixels[0] * row, "c": 1, "iy": row, "ix": channels})
 
 
 def reads_by_pixel(output: GraphTensor, reads: Sequence[GraphTensor], ops: Sequence[Op]) -> bool:

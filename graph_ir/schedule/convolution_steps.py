@@ -10,18 +10,14 @@ from ..nest.problem import Contraction
 from .matmul_steps import kept_bytes, parallel_step, tile_text
 from .matmul_tile import MatmulBlocking
 
-LAYOUTS = {"rows": "band[iy,ix,k]", "blocks": "band[iy,k0,ix,k1]"}
-"""The layouts of what is copied of an image, by band."""
-
 
 def band_of(schedule: Schedule) -> str:
     """Return the band that a request is for, "" if it leaves that out."""
     if not schedule.steps:
         return str(schedule.settings.get("band", ""))
-    for band, layout in LAYOUTS.items():
-        if layout.partition("[")[2] in schedule.steps:
-            return band
-    return "image"
+    if "[iy,k0," in schedule.steps:
+        return "blocks"
+    return "rows" if "[iy," in schedule.steps else "image"
 
 
 def terms_of(steps: str, columns: int, channels: int, terms: int) -> int:
@@ -72,8 +68,8 @@ class _Steps:
         steps = [f"split n {columns}", f"split y {self._rows()}", *splits]
         steps += [f"chunk n0 {self.blocking.n_groups}"] if chunked else []
         steps.append(" ".join(["reorder", *around, *middle, *tiled]))
-        if self.band in LAYOUTS:
-            steps.append(f"stage A at {around[-1]} as {LAYOUTS[self.band]}")
+        if dimensions := problem.a.dimensions:
+            steps.append(f"stage A at {around[-1]} as band[{','.join(dimensions)}]")
         if waits:
             steps.append(f"stage C at {middle[middle.index('n0') + len(rows)]} as sums")
         steps.append(f"tensorize {tile_text(tile, problem.kernel)} over {' '.join(tiled)}")

@@ -11,8 +11,7 @@ from graphc.graph_ir.nest.convolution import convolution
 from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import Nest
-from graphc.graph_ir.nest.problem import Contraction
-from graphc.graph_ir.schedule.convolution_problem import last_operand
+from graphc.graph_ir.nest.problem import Contraction, View
 from graphc.targets.isa import Target
 from graphc.targets.microkernels import microkernels
 from graphc.tensor_ir import interpreter
@@ -28,17 +27,23 @@ def problem(g: ConvolutionGeometry, band: str) -> Contraction:
     """A convolution of f32 whose image suits a band."""
     (height, width), channels = g.image, g.groups * g.channels
     image = Buffer("image", F32, (g.batch * height * width * channels,))
-    x = last_operand(image, (height, width), channels)
+    x = channels_last(image, (height, width), channels)
     if band == "blocks":
         strides = {**x.strides, "iy": width * 2, "ix": 2}
         x = replace(x, strides=strides, blocks={"c": (2, 2 * height * width)})
     (rows, columns), outputs = g.result, g.groups * g.outputs
     result = Buffer("result", F32, (g.batch * rows * columns * outputs,))
-    y = last_operand(result, (rows, columns), outputs)
+    y = channels_last(result, (rows, columns), outputs)
     panels = g.groups * -(-g.outputs // COLUMNS)
     w = Buffer("weights", F32, (panels * g.terms * COLUMNS,))
     (kernel,) = microkernels(F32, F32, TARGET)
     return convolution(g, (x, (w, COLUMNS), y), band, kernel, None)
+
+
+def channels_last(buffer: Buffer, pixels: tuple[int, int], channels: int) -> View:
+    """An image whose channels are last."""
+    row = pixels[1] * channels
+    return View(buffer, {"b0": pixels[0] * row, "c": 1, "iy": row, "ix": channels})
 
 
 def arrays(g: ConvolutionGeometry, band: str) -> tuple[list[np.ndarray], np.ndarray]:
