@@ -9,11 +9,14 @@ import pytest
 
 from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32, F64, S64, DType
-from graphc.codegen.host import host_supports
+from graphc.base.options import CompileOptions
+from graphc.codegen.host import host_supports, target_for
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.schedule.context import LowerContext
 from graphc.tools.fuzz.guarded import guarded, guarded_copy
+from support.lowered import check_interpreted
 from support.packed_matmul import packed_matmul
 
 ISAS = [isa for isa in ("avx512", "avx2", "generic") if host_supports(isa)]
@@ -42,6 +45,14 @@ def test_rows_of_experts(sizes: tuple[Any, ...], is_dynamic: bool, isa: str) -> 
         np.testing.assert_array_equal(out, wanted)
         if is_dynamic:
             assert model(*(x[:0] for x in arrays)).shape == (0, sizes[1])
+
+
+@pytest.mark.parametrize("of_bytes", [False, True])
+@pytest.mark.parametrize("isa", ["amx", "avx512", "avx2", "generic"])
+def test_programs_of_every_target_interpreted(isa: str, of_bytes: bool) -> None:
+    """Also those that this CPU cannot run: dot products of four bytes, and tiles of bytes and bf16."""
+    graph, _ = packed_matmul(24, 20, 64, 4, 32, of_bytes, experts=3)
+    check_interpreted(graph, LowerContext(target_for(isa), CompileOptions(2)))
 
 
 FLOATS: tuple[tuple[tuple[int, ...], list[int]], ...] = (
