@@ -44,7 +44,7 @@ def chatting(gemma: Path) -> Path:
 
 @pytest.fixture(scope="module")
 def exact(gemma: Path) -> LanguageModel:
-    return load(gemma, context=512)
+    return load(gemma, context=4096)
 
 
 def test_what_the_guide_prints_as_true_is_true_of_gemma(gemma: Path, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_rounded_activations_change_perplexity_by_less_than_half_a_percent(
     )
     tokens = exact.tokenizer.encode(text)[:4000]
     assert len(tokens) == 4000
-    models = exact, load(gemma, context=512, activations="q8")
+    models = exact, load(gemma, context=4096, activations="q8")
     found = [perplexity(one.session, tokens, CHUNK) for one in models]
     assert found[1] == pytest.approx(found[0], rel=5e-3) and found[1] != found[0]
 
