@@ -73,7 +73,7 @@ class ConvolutionCase:
         """Return the steps that the band and the blocking stand for."""
         target, blocking = self.ctx.target, self.blocking
         if not self.of_pixels:
-            return convolution_steps(self.problem, self.band, blocking, target, self.joins_lines)
+            return convolution_steps(self.problem, blocking, target, self.joins_lines)
         blocking = replace(blocking, m_block=self._block_of_pixels())
         return matmul_steps(self.problem, blocking, target)
 

@@ -31,27 +31,20 @@ def terms_of(steps: str, columns: int, channels: int, terms: int) -> int:
 
 
 def convolution_steps(
-    problem: Contraction, band: str, blocking: MatmulBlocking, target: Target, joined: bool
+    problem: Contraction, blocking: MatmulBlocking, target: Target, joined: bool
 ) -> str:
-    """Return the schedule that a band and a blocking stand for, as text; `joined`: lines of pixels are one GEMM."""
-    return "; ".join(_Steps(problem, band, blocking, target, joined).steps())
+    """Return the schedule that a blocking stands for, as text; `joined`: lines of pixels are one GEMM."""
+    return "; ".join(_Steps(problem, blocking, target, joined).steps())
 
 
 class _Steps:
     def __init__(
-        self,
-        problem: Contraction,
-        band: str,
-        blocking: MatmulBlocking,
-        target: Target,
-        joined: bool,
+        self, problem: Contraction, blocking: MatmulBlocking, target: Target, joined: bool
     ) -> None:
-        self.problem, self.band, self.blocking, self.target = problem, band, blocking, target
-        self.joined = joined
-        self.sizes = problem.sizes
-        group = problem.kernel.k_group
-        channels = self.sizes["k"]
-        self.channels = channels if band == "image" else -(-channels // group) * group
+        self.problem, self.blocking, self.target, self.joined = problem, blocking, target, joined
+        self.sizes, self.axes = problem.sizes, tuple(problem.reduced)
+        group = problem.kernel.k_group if problem.a.windows else 1
+        self.channels = -(-self.sizes["k"] // group) * group
 
     def steps(self) -> list[str]:
         """Return the steps of the schedule."""
@@ -90,28 +83,26 @@ class _Steps:
     def _sum(self) -> tuple[list[str], list[str], list[str]]:
         """(splits, loops around the register tiles, loops inside) of the reduced axes, in steps of `k_block`."""
         g, channels, block = self.sizes, self.channels, self.blocking.k_block
-        group = self.problem.kernel.k_group
-        taps, axes = g["kx"], tuple(self.problem.reduced)
-        if self.band == "blocks":
+        group, taps = self.problem.kernel.k_group, g["kx"]
+        if self.problem.a.blocks:
             width = self.problem.a.blocks["k"][0]
             depth = min(channels // width, max(1, block // width)) * width
             return [f"split k {depth} {width}"], ["ky", "kx", "k0"], ["k1", "k2"]
         block = block * channels // g["k"]
         whole = taps == 1 or self._is_even()
         if whole and block >= taps * channels:
-            return self._split("ky", min(g["ky"], block // (taps * channels)), axes)
+            return self._split("ky", min(g["ky"], block // (taps * channels)))
         if whole and block >= channels:
-            return self._split("kx", block // channels, axes)
+            return self._split("kx", block // channels)
         depth = max(group, (block if whole else min(channels, block // taps)) // group * group)
-        splits, outer, inner = self._split("k", depth, axes)
+        splits, outer, inner = self._split("k", depth)
         if not whole:  # all taps of a row at once
             outer, inner = [x for x in outer if x != "kx"], ["kx", *inner]
         return splits, outer, inner
 
-    def _split(
-        self, axis: str, count: int, axes: tuple[str, ...]
-    ) -> tuple[list[str], list[str], list[str]]:
+    def _split(self, axis: str, count: int) -> tuple[list[str], list[str], list[str]]:
         """The axes before `axis` outside, those after it inside, `axis` itself in parts of `count`."""
+        axes = self.axes
         at = axes.index(axis)
         if count >= (self.channels if axis == "k" else self.sizes[axis]):
             return [], list(axes[:at]), list(axes[at:])
@@ -122,8 +113,5 @@ class _Steps:
     def _is_even(self) -> bool:
         """Return whether the taps of a row are contiguous, in the image or its copy."""
         a, channels = self.problem.a, self.channels
-        if not a.windows:
-            distance = a.strides["kx"]
-        else:
-            distance = a.windows["ix"].steps["kx"] * channels
+        distance = a.windows["ix"].steps["kx"] * channels if a.windows else a.strides["kx"]
         return distance == channels and channels % self.problem.kernel.k_group == 0

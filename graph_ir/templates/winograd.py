@@ -32,7 +32,7 @@ from ..schedule.matmul_steps import inner_nest
 from ..schedule.winograd_tile import WinogradBlocking, winograd_kernel
 from .winograd_bytes import ByteResults
 from .winograd_floats import FloatResults
-from .winograd_tiles import Planes, WinogradProblem, all_of
+from .winograd_tiles import WinogradProblem, all_of, in_plane, planes
 
 
 class WinogradTemplate:
@@ -109,8 +109,8 @@ class WinogradTemplate:
         """A block of tiles and a group of panels, from input image to result."""
         b, size, p = self.b, self.blocking.block, self.problem
         points, operand, sums = self.form.matmuls, self.form.operand, self.form.sums
-        v = Planes.allocate(b, "v", points, size, p.x.channels, operand)
-        m = Planes.allocate(b, "m", points, size, self.chunk * self.panel, sums)
+        v = planes(b, "v", "k", (points, size, p.x.channels), operand)
+        m = planes(b, "m", "n", (points, size, self.chunk * self.panel), sums)
         first, count = self._range(block)
         with b.loop("tile", 0, count) as tile:
             self._load_tile(first + tile, tile, v)
@@ -127,7 +127,7 @@ class WinogradTemplate:
 
     # image -> V
 
-    def _load_tile(self, number: Expr, tile: Expr, v: Planes) -> None:
+    def _load_tile(self, number: Expr, tile: Expr, v: View) -> None:
         b, x, p = self.b, self.problem.x, self.problem
         batch, at_row, at_column = self.results.first_pixel(number)
         row = b.let("row", at_row - p.top)
@@ -144,7 +144,7 @@ class WinogradTemplate:
             self._transform_input(batch, row, column, tile, v, clip=True)
 
     def _transform_input(
-        self, batch: Expr, row: Expr, column: Expr, tile: Expr, v: Planes, clip: bool
+        self, batch: Expr, row: Expr, column: Expr, tile: Expr, v: View, clip: bool
     ) -> None:
         """One tile, all channels; with `clip`, indices outside the image are clamped and their elements zeroed."""
         b, x, n = self.b, self.problem.x, self.form.elements
@@ -168,7 +168,7 @@ class WinogradTemplate:
             for i in range(n):
                 across = [of_column[i] for of_column in middle]
                 for j, value in enumerate(self.form.transform_input(across, *steps)):
-                    b.store(v.buffer, (v.index(i * n + j, tile, c),), value)
+                    b.store(v.buffer, (in_plane(v, i * n + j, tile, c),), value)
 
     def _lines(self, first: Expr, step: int, size: Any, clip: bool) -> list[tuple[Expr, Expr]]:
         """Return (index, whether it exists) of the rows or columns of a tile from `first` on."""
@@ -181,7 +181,7 @@ class WinogradTemplate:
     # V x U -> M
 
     def _block_matmuls(
-        self, block: Var, begin: Expr, end: Expr, count: Expr, v: Planes, m: Planes
+        self, block: Var, begin: Expr, end: Expr, count: Expr, v: View, m: View
     ) -> None:
         """Multiply a block of `count` tiles, which is the number of a whole one or of the last, by panels from `begin`
         to `end`; the last of all may be narrower."""
@@ -194,19 +194,15 @@ class WinogradTemplate:
         for tiles in (count,) if isinstance(total, Dim) else b.tile_sizes(block, total, size):
             b.emit(lowering.task(0, position.enter("m", t.ZERO, 1, tiles)))
 
-    def _matmuls(self, begin: Expr, v: Planes, m: Planes) -> tuple[Lowering, Position]:
+    def _matmuls(self, begin: Expr, v: View, m: View) -> tuple[Lowering, Position]:
         """M[point] = V[point] x U[point]; M begins with panel `begin`."""
         points, k, u = self.form.matmuls, self.problem.x.channels, self.problem.u
         group = self.kernel.k_group
         size = -(-k // group) * group * self.panel
         views = (
-            View(v.buffer, {"b0": v.plane, "m": v.row, "k": 1}),
-            View(
-                u,
-                {"b0": self.panels * size, "k": self.panel, "n": 1},
-                {"n": (self.panel, size)},
-            ),
-            View(m.buffer, {"b0": m.plane, "m": m.row, "n": 1}, base=begin * -self.panel),
+            v,
+            View(u, {"b0": self.panels * size, "k": self.panel, "n": 1}, {"n": (self.panel, size)}),
+            m.at(begin * -self.panel),
         )
         sizes = self.blocking.block, self.problem.y.channels, k
         problem = matmul((points,), sizes, views, self.kernel, None)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr
-from .winograd_tiles import Planes, WinogradTiles
+from ..nest.problem import View
+from .winograd_tiles import WinogradTiles
 
 
 class ByteResults(WinogradTiles):
@@ -12,7 +13,7 @@ class ByteResults(WinogradTiles):
     what comes after them, in loops that know their length, as bytes of several vectors are stored together."""
 
     def finish(
-        self, number: Expr, tile: Expr, panels: tuple[Expr, Expr], start: Expr, columns: Expr, m: Planes,
+        self, number: Expr, tile: Expr, panels: tuple[Expr, Expr], start: Expr, columns: Expr, m: View,
     ) -> None:  # fmt: skip
         """The results of a tile for the panels [first, last), which are `columns` channels from `start` on."""
         b, (begin, end) = self.b, panels
@@ -27,7 +28,7 @@ class ByteResults(WinogradTiles):
                 self._panel(at, tile, start, index, rest, sums, m)
 
     def _panel(
-        self, at: tuple[Expr, Expr, Expr], tile: Expr, start: Expr, index: Expr, columns: int, sums: Buffer, m: Planes,
+        self, at: tuple[Expr, Expr, Expr], tile: Expr, start: Expr, index: Expr, columns: int, sums: Buffer, m: View,
     ) -> None:  # fmt: skip
         """One panel, `index` columns behind the first, of which `columns` columns are used."""
         b = self.b
@@ -40,7 +41,7 @@ class ByteResults(WinogradTiles):
                 channel = start + index + o
                 self.store((image, channel, down, right), sums[first + o])
 
-    def _sums(self, tile: Expr, column: Expr, o: Expr, sums: Buffer, m: Planes) -> None:
+    def _sums(self, tile: Expr, column: Expr, o: Expr, sums: Buffer, m: View) -> None:
         """A^T M A of one channel, divided by what it is too large by."""
         b, size, middle = self.b, self.form.results, list(self.columns(m, tile, column))
         for i in range(size):

@@ -8,7 +8,8 @@ from ...base.dims import is_known
 from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr
-from .winograd_tiles import Planes, WinogradTiles, all_of
+from ..nest.problem import View
+from .winograd_tiles import WinogradTiles, all_of
 
 
 class FloatResults(WinogradTiles):
@@ -17,14 +18,14 @@ class FloatResults(WinogradTiles):
     # M -> image
 
     def finish(
-        self, number: Expr, tile: Expr, panels: tuple[Expr, Expr], start: Expr, columns: Expr, m: Planes,
+        self, number: Expr, tile: Expr, panels: tuple[Expr, Expr], start: Expr, columns: Expr, m: View,
     ) -> None:  # fmt: skip
         """The results of a tile for the panels [first, last), which are `columns` channels from `start` on."""
         odd = self._store_tile(number, tile, start, columns, m)
         with self.b.when(t.unequal(odd, odd)):
             self._convolve_tile(number, *panels)
 
-    def _store_tile(self, number: Expr, tile: Expr, start: Expr, columns: Expr, m: Planes) -> Expr:
+    def _store_tile(self, number: Expr, tile: Expr, start: Expr, columns: Expr, m: View) -> Expr:
         """All results of one tile; returns zero, or NaN if one of them is not finite."""
         b, y, size = self.b, self.problem.y, self.form.results
         odd = b.allocate("odd", F32, (1,))

@@ -12,6 +12,7 @@ from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Var
 from ..nest.epilogue import EpilogueValue, store_result
+from ..nest.problem import View
 from ..schedule.winograd_tile import WinogradBlocking, plane_strides, tiles_along
 
 
@@ -51,26 +52,19 @@ class WinogradProblem:
     dilations: tuple[int, int] = (1, 1)
 
 
-@dataclass(frozen=True)
-class Planes:
-    """A matrix [tiles, columns] per point in a local buffer. Strides put points and rows in different cache sets."""
+def planes(
+    b: t.LoopBuilder, name: str, axis: str, sizes: tuple[int, int, int], dtype: DType
+) -> View:
+    """Allocate a matrix for each point, of `sizes` points, tiles and columns; return its view with axes b0, m and
+    `axis`. Strides put points and rows in different cache sets."""
+    points, tiles, columns = sizes
+    row, plane = plane_strides(tiles, columns, dtype)
+    return View(b.allocate(name, dtype, (points * plane,)), {"b0": plane, "m": row, axis: 1})
 
-    buffer: Buffer
-    plane: int
-    row: int
 
-    @staticmethod
-    def allocate(
-        b: t.LoopBuilder, name: str, points: int, tiles: int, columns: int, dtype: DType
-    ) -> Planes:
-        """A local matrix [tiles, columns] for each of `points`."""
-        row, plane = plane_strides(tiles, columns, dtype)
-        return Planes(b.allocate(name, dtype, (points * plane,)), plane, row)
-
-    def index(self, point: Expr | int, tile: Expr, column: Expr) -> Expr:
-        """Index of an element."""
-        start = t.as_expr(point) * self.plane
-        return start + tile * self.row + column
+def in_plane(view: View, point: int, tile: Expr, column: Expr) -> Expr:
+    """Return the index of an element."""
+    return t.as_expr(point) * view.strides["b0"] + tile * view.strides["m"] + column
 
 
 class WinogradTiles:
@@ -132,11 +126,11 @@ class WinogradTiles:
         with b.loop("i", 0, counts[0]) as i, b.loop("j", 0, counts[1]) as j:
             yield i * self.form.results + j, (image, row + i * below, column + j * beside)
 
-    def columns(self, m: Planes, tile: Expr, o: Expr) -> Iterator[list[Expr]]:
+    def columns(self, m: View, tile: Expr, o: Expr) -> Iterator[list[Expr]]:
         """Yield A^T M of one channel, a column of the points at a time."""
         n = self.form.elements
         for j in range(n):
-            points = (m.buffer[m.index(i * n + j, tile, o)] for i in range(n))
+            points = (m.buffer[in_plane(m, i * n + j, tile, o)] for i in range(n))
             values = [self.b.let("p", point) for point in points]
             yield self.form.transform_output(values, self.madd, self.bind)
 

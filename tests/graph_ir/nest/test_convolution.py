@@ -36,7 +36,7 @@ def test_every_step_keeps_the_result(
     blocking = MatmulBlocking(GemmTile(2, 1), rows, k_block, 2)
     nest = contraction(p)
     check(nest, g, band)
-    for _, after in steps_of(nest, convolution_steps(p, band, blocking, TARGET, joined)):
+    for _, after in steps_of(nest, convolution_steps(p, blocking, TARGET, joined)):
         check(after, g, band)
 
 
@@ -50,7 +50,7 @@ def test_register_tiles_sum_in_any_order(order: str) -> None:
 
 def test_a_band_and_a_blocking_are_a_schedule_one_can_read() -> None:
     blocking = MatmulBlocking(GemmTile(4, 1), 2, 1000, 1)
-    assert convolution_steps(problem(PADDED, "rows"), "rows", blocking, TARGET, False) == (
+    assert convolution_steps(problem(PADDED, "rows"), blocking, TARGET, False) == (
         "split n 8; split y 2; reorder b0 b1 y0 n0 y1 m n1 ky kx k; stage A at y0 as band[iy,ix,k]; "
         "tensorize 4x1 over m n1 ky kx k"
     )

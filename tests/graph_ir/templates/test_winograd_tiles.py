@@ -8,7 +8,13 @@ import pytest
 from graphc.base.dtypes import F32, S16, DType
 from graphc.graph_ir.ops.winograd_form import F4
 from graphc.graph_ir.schedule.winograd_tile import WinogradBlocking
-from graphc.graph_ir.templates.winograd_tiles import Image, Planes, WinogradProblem, WinogradTiles
+from graphc.graph_ir.templates.winograd_tiles import (
+    Image,
+    WinogradProblem,
+    WinogradTiles,
+    in_plane,
+    planes,
+)
 from graphc.targets.isa import GemmTile, Target
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir.nodes import Buffer, Const, Var
@@ -61,9 +67,9 @@ def test_pixels_lie_channels_last() -> None:
 
 @pytest.mark.parametrize(("tiles", "columns"), [(1, 1), (11, 16), (7, 33)])
 def test_rows_of_all_planes_are_apart_and_inside(tiles: int, columns: int) -> None:
-    planes = Planes.allocate(t.LoopBuilder(), "v", 16, tiles, columns, F32)
-    positions = [planes.index(p, t.as_expr(i), t.ZERO) for p in range(16) for i in range(tiles)]
+    view = planes(t.LoopBuilder(), "v", "k", (16, tiles, columns), F32)
+    positions = [in_plane(view, p, t.as_expr(i), t.ZERO) for p in range(16) for i in range(tiles)]
     starts = sorted(x.value for x in positions if isinstance(x, Const))
     assert len(starts) == 16 * tiles
     assert all(b - a >= columns for a, b in zip(starts, starts[1:], strict=False))
-    assert starts[-1] + columns <= planes.buffer.shape[0]
+    assert starts[-1] + columns <= view.buffer.shape[0]
