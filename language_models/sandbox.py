@@ -203,10 +203,10 @@ def refused() -> UserError:
 @contextmanager
 def bounded() -> Iterator[None]:
     """Raise UserError from inside the block once it takes too long, or too much memory, in Python code."""
-    begin, before, old = time.monotonic(), _peak_bytes(), sys.gettrace()
+    begin, before, old = time.thread_time(), _peak_bytes(), sys.gettrace()
 
     def trace(*_: Any) -> Any:
-        if time.monotonic() - begin > MAX_SECONDS or _peak_bytes() - before > MAX_BYTES:
+        if time.thread_time() - begin > MAX_SECONDS or _peak_bytes() - before > MAX_BYTES:
             raise refused()
         return trace
 

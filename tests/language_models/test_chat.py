@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import time
 from typing import Any
 
 import pytest
@@ -133,6 +134,24 @@ def test_long_chats_take_no_square_of_their_length() -> None:
     )
     messages = [{"role": "user", "content": "hi"}] * 1000
     assert chat_text(template, messages, {}) == "hi" * 1000 + "1000"
+
+
+def test_waiting_for_a_cpu_is_no_time_of_a_template(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a loaded machine, templates of models wait longer than they compute."""
+
+    class Waiting:
+        def __str__(self) -> str:
+            time.sleep(0.5)
+            return "hi"
+
+    monkeypatch.setattr(sandbox, "MAX_SECONDS", 0.4)
+    messages = [{"role": "user", "content": Waiting()}]
+    assert (
+        chat_text(
+            "{{ messages[0].content }}{% for i in range(9) %}{{ i }}{% endfor %}", messages, {}
+        )
+        == "hi012345678"
+    )
 
 
 def test_silent_loops_and_growing_texts_end(monkeypatch: pytest.MonkeyPatch) -> None:
