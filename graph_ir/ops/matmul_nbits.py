@@ -31,7 +31,6 @@ PARTS: Mapping[str, tuple[DType, ...]] = {
 }
 """Operands that weights may have beside words, scales and zero points, in their order, and their dtypes."""
 
-
 Dims = tuple[Size, ...]
 
 FLOAT_BITS = 16
