@@ -89,19 +89,22 @@ class ConvolutionForm:
 
 
 def ranked_forms(
-    op: Convolution, ctx: LowerContext, sizes: ConvolutionGeometry | None = None
+    op: Convolution,
+    ctx: LowerContext,
+    sizes: ConvolutionGeometry | None = None,
+    around: Convolution | None = None,
 ) -> list[tuple[ConvolutionForm, float]]:
     """The forms worth trying for a convolution, each with its predicted cycles, best first; empty if there is none.
 
     A form requested by the options precedes all others: that of blocked layouts, or a Winograd form. `sizes`: those to
-    rank for, if not the typical ones.
+    rank for, if not the typical ones; `around`: the convolution whose neighbors count, if not those of `op`.
     """
     requested = ctx.options.winograd
     unwanted = {f"winograd-{x}" for x in WINOGRAD if requested not in ("auto", x)}
     outputs = op.outputs[0].details.plain_dims[1] // op.groups
     found = [
         (form, cycles)
-        for form, cycles in possible_forms(op, ctx, sizes)
+        for form, cycles in possible_forms(op, ctx, sizes, around)
         if form.name not in unwanted and outputs >= form.min_outputs
     ]
     first = f"winograd-{requested}"
@@ -111,7 +114,10 @@ def ranked_forms(
 
 
 def possible_forms(
-    op: Convolution, ctx: LowerContext, sizes: ConvolutionGeometry | None = None
+    op: Convolution,
+    ctx: LowerContext,
+    sizes: ConvolutionGeometry | None = None,
+    around: Convolution | None = None,
 ) -> list[tuple[ConvolutionForm, float]]:
     """The forms that can run a convolution, each with its predicted cycles; empty if no template can."""
     kernels = convolution_kernels(op, ctx)
@@ -121,6 +127,7 @@ def possible_forms(
     if not geometry.terms:
         return []
     found = []
+    ends = _is_given(around or op), _is_returned(around or op)
     problems = [ConvolutionGemm(geometry, kernel, ctx.target) for kernel in kernels]
     for form in FORMS:
         if op.window.rank > form.spatial_axes:
@@ -129,12 +136,18 @@ def possible_forms(
         if cycles is None or (form.admits is not None and not _admits(form.admits, op)):
             continue
         if all(map(ctx.options.enabled, form.switches)):
-            moved = 2.0 * _moved_bytes(op, geometry, form)
+            moved = 2.0 * _moved_bytes(op, geometry, form, *ends)
             found.append((form, cycles + moved / ctx.target.machine.image_bytes_per_cycle))
     return found
 
 
-def _moved_bytes(op: Convolution, g: ConvolutionGeometry, form: ConvolutionForm) -> float:
+def _moved_bytes(
+    op: Convolution,
+    g: ConvolutionGeometry,
+    form: ConvolutionForm,
+    is_given: bool,
+    is_returned: bool,
+) -> float:
     """Return the bytes of image and result that lie in another layout before or after a form: plain where nothing but
     elementwise ops leads to what a model takes or returns, else channels last."""
     if form.layout == "any":
@@ -142,7 +155,7 @@ def _moved_bytes(op: Convolution, g: ConvolutionGeometry, form: ConvolutionForm)
     results = g.outputs * math.prod(g.result) * op.outputs[0].details.dtype.size
     pixels = g.channels * math.prod(g.image) * op.x.details.dtype.size
     is_plain = form.layout == "plain"
-    moved = results * (_is_returned(op) != is_plain) + pixels * (_is_given(op) != is_plain)
+    moved = results * (is_returned != is_plain) + pixels * (is_given != is_plain)
     return g.batch * g.groups * moved
 
 

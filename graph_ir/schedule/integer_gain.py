@@ -92,7 +92,8 @@ def best_form_cycles(
     attrs = kept if x == F32 else {**kept, "dtype": F32 if x.is_float else S32}
     twin = graph.make("convolution", [image, weights], attrs)
     assert isinstance(twin, Convolution)
-    ranked = [pair for pair in ranked_forms(twin, ctx) if pair[0].price == 1 or not is_exact]
+    forms = ranked_forms(twin, ctx, around=op)
+    ranked = [pair for pair in forms if pair[0].price == 1 or not is_exact]
     kernel = find_microkernel(x, w, ctx.target)
     if not ranked or kernel is None:
         return math.inf
