@@ -169,7 +169,11 @@ def test_winograd_is_no_alternative() -> None:
 
 
 def test_floats_that_become_bytes_are_stored_and_read_once_more() -> None:
-    """The first layer of MobileNetV2: in f32 it is followed by a loop that rounds its result."""
+    """The first layer of MobileNetV2: in f32 it is followed by a loop that rounds its result.
+
+    Before a pooling, quantizing the image and multiplying bytes take 330 us, f32 takes 372 (measured on Zen 3): its
+    channels are put last first, and as bytes they are a quarter.
+    """
     accounts = []
     for last in ("relu", "quantize"):
         graph = Graph("first")
@@ -185,7 +189,7 @@ def test_floats_that_become_bytes_are_stored_and_read_once_more() -> None:
         accounts.append(convolution_account(op, U8, LowerContext(Target("avx2"))))
     kept, rounded = accounts
     assert kept.integers == rounded.integers
-    assert kept.floats < kept.integers < rounded.floats
+    assert kept.integers < kept.floats < rounded.floats
 
 
 @pytest.mark.parametrize(("target", "least", "most"), [

@@ -1,4 +1,4 @@
-"""What a convolution costs in other types: between other layers it moves no image into another layout."""
+"""The cost of a convolution in other types: between other layers it moves no image into another layout."""
 
 from __future__ import annotations
 
