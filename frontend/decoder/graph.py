@@ -221,11 +221,8 @@ class Decoder:
     def _experts(self, x: GraphTensor, at: str) -> GraphTensor:
         """The k experts that the router prefers, weighted by a softmax of their scores, or of all."""
         build, k = self.build, self.config.experts_used
-        layers = {
-            name: self._expert_layer(f"{at}ffn_{name}_exps.weight")
-            for name in ("gate", "up", "down")
-        }
-        count = layers["gate"].dims[0]
+        gate, up, down = self._expert_layers(at)
+        count = down.dims[0]
         scores = self._linear(x, f"{at}ffn_gate_inp", count)
         if not self.config.joins_to_one:
             scores = build.helper("softmax", scores, axis=1)
@@ -234,16 +231,22 @@ class Decoder:
             weights = build.helper("softmax", weights, axis=1)
         routes = routes_of(build, weights, build.converted(chosen, S64), count)
         rows = build.helper("gather", x, routes.rows, axis=0)
-        gate, up = (linear(build, rows, layers[name], routes) for name in ("gate", "up"))
-        down = linear(build, self._gated(gate, up), layers["down"], routes)
-        return routes.joined(build, down)
+        factors = (linear(build, rows, one, routes) for one in (gate, up))
+        return routes.joined(build, linear(build, self._gated(*factors), down, routes))
 
-    def _expert_layer(self, name: str) -> Weight:
-        weight = self._weight(name)
-        if len(weight.dims) != 3 or not self.config.experts_used:
-            rule = "must have 3 dims, and the metadata the number of experts used"
-            raise self._wrong(name, rule, str(list(weight.dims)))
-        return weight
+    def _expert_layers(self, at: str) -> tuple[Weight, Weight, Weight]:
+        """Return the gates, their factors and the layers after them: of as many experts, all of one size."""
+        width, name = self.config.width, f"{at}ffn_down_exps.weight"
+        down = self._weight(name)
+        if len(down.dims) != 3 or down.dims[1] != width:
+            rule = f"must be [experts, {width}, hidden size]"
+            raise self._wrong(name, rule, str(list(down.dims)))
+        count, _, hidden = down.dims
+        gate, up = (
+            self._weight(f"{at}ffn_{one}_exps.weight", count, hidden, width)
+            for one in ("gate", "up")
+        )
+        return gate, up, down
 
     def _norm(self, x: GraphTensor, name: str, optional: bool = False) -> GraphTensor:
         """The RMS norm of the last axis; x itself where an optional one has no weight."""

@@ -28,7 +28,7 @@ def linear(
     `routes`: those of the rows to experts, each of which has one of the weights [experts, n, k].
     """
     kind, (*lead, k) = weight.kind, weight.dims
-    if kind in HALVES and k % 2 == 0:
+    if kind in HALVES and k % 2 == 0 and k > 2:
         found = {
             "w": np.ascontiguousarray(weight.raw).view(HALVES[kind].numpy),
             "scale": np.ones((len(weight.raw), 1), np.float32),

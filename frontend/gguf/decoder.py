@@ -71,6 +71,10 @@ class _Metadata:
     def _experts_used(self) -> int:
         experts = self._integer("expert_count", 0, min_value=0)
         used = self._integer("expert_used_count", 0, min_value=0)
+        for name, router in self.file.tensors.items():
+            if name.endswith("ffn_gate_inp.weight") and router.dims[:1] != (experts,):
+                rule = f"'{self._key('expert_count')}' must be the rows of '{name}' {list(router.dims)}"
+                raise self.file.rule(rule, str(experts))
         if experts and not 0 < used <= experts:
             rule = f"'{self._key('expert_used_count')}' must be in [1, {experts}]"
             raise self.file.rule(rule, str(used))

@@ -102,3 +102,15 @@ def test_floats_of_16_bits_stay_so(kind: str, isa: str) -> None:
             x = random.integers(-9, 10, (m, k)).astype(np.float32)
             found = compile_model(graph, target=isa, cache=False, threads=1, activations="q8")(x)
             np.testing.assert_array_equal(found, x @ weights.astype(np.float32).T)
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_rows_of_16_bits_that_words_do_not_hold_are_f32(k: int) -> None:
+    graph, values = Graph("layer"), np.arange(7 * k).reshape(7, k)
+    x = graph.make_input(LogicalTensor(F32, (3, k)), "x")
+    raw = values.astype("<f2").view(np.uint8)
+    weight = Weight("w", values.shape, "<f2", raw)
+    graph.make_output(linear(OpBuilder(graph, "layer", "layer"), x, weight))
+    rows = np.arange(3 * k, dtype=np.float32).reshape(3, k)
+    found = compile_model(graph, cache=False, threads=1)(rows)
+    np.testing.assert_array_equal(found, rows @ values.T.astype(np.float32))

@@ -12,6 +12,7 @@ from graphc.base.errors import GraphcError, UnsupportedError, UserError
 from graphc.frontend.decoder.config import DecoderConfig, yarn_divisors
 from graphc.frontend.gguf import decoder_config, read_gguf
 from graphc.frontend.gguf.importer import load_gguf
+from graphc.language_models import load
 from support.gguf_files import TinyDecoder, write_gguf
 
 TINY = TinyDecoder("llama", layers=1, width=32, heads=2, kv_heads=1, hidden=32, kinds=("q8_0",))
@@ -126,6 +127,49 @@ def test_weights_of_experts_that_are_not_normalized(tmp_path: Path) -> None:
 def test_factors_that_are_no_divisors(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"'rope_freqs.weight' must be positive, got 0.0"):
         config(tmp_path, {}, {"rope_freqs.weight": np.zeros(8, np.float32)})
+
+
+MIXTURE = TinyDecoder(
+    "llama", 1, width=32, heads=2, kv_heads=1, hidden=64, kinds=("q8_0",), experts=4
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "dims", "rule"),
+    [
+        ("up_exps", (3, 64, 32), r"must be \[4, 64, 32\], got \[3, 64, 32\]"),
+        ("gate_exps", (4, 1, 32), r"must be \[4, 64, 32\], got \[4, 1, 32\]"),
+        ("gate_exps", (256, 32), r"must be \[4, 64, 32\], got \[256, 32\]"),
+        ("down_exps", (5, 32, 64), r"ffn_gate_exps.weight' must be \[5, 64, 32\]"),
+        ("down_exps", (4, 1, 64), r"must be \[experts, 32, hidden size\], got \[4, 1, 64\]"),
+        ("down_exps", (256, 32), r"must be \[experts, 32, hidden size\], got \[256, 32\]"),
+        ("gate_inp", (3, 32), r"expert_count' must be the rows of .*\[3, 32\], got 4"),
+        ("gate_inp", (), r"expert_count' must be the rows of .*\[\], got 4"),
+    ],
+)
+def test_experts_whose_tensors_disagree(
+    name: str, dims: tuple[int, ...], rule: str, tmp_path: Path
+) -> None:
+    """A matrix of a row would be broadcast, and rows of an expert without a matrix be 0."""
+    tensors = dict(MIXTURE.tensors()) | {f"blk.0.ffn_{name}.weight": np.zeros(dims, np.float32)}
+    with pytest.raises(UserError, match=rule):
+        load(write_gguf(tmp_path / "x.gguf", MIXTURE.metadata(), tensors), context=32)
+
+
+@pytest.mark.parametrize(
+    ("more", "rule"),
+    [
+        ({"expert_count": 3}, "expert_count' must be the rows of .*, got 3"),
+        ({"expert_count": 1 << 30}, "expert_count' must be the rows of .*, got 1073741824"),
+        ({"expert_count": 0}, "expert_count' must be the rows of .*, got 0"),
+        ({"expert_used_count": 0}, r"expert_used_count' must be in \[1, 4\], got 0"),
+        ({"expert_used_count": 5}, r"expert_used_count' must be in \[1, 4\], got 5"),
+    ],
+)
+def test_numbers_of_experts(more: dict[str, int], rule: str, tmp_path: Path) -> None:
+    metadata = MIXTURE.metadata() | {f"llama.{key}": value for key, value in more.items()}
+    with pytest.raises(UserError, match=rule):
+        load(write_gguf(tmp_path / "x.gguf", metadata, MIXTURE.tensors()), context=32)
 
 
 def test_changed_numbers_are_read_or_refused_in_a_sentence(tmp_path: Path) -> None:

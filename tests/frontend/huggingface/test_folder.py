@@ -158,6 +158,7 @@ def test_logits_with_settings_absent(name: str, tmp_path: Path) -> None:
     ("drop", "more", "message"),
     [
         ("experts.1.", {}, "must be numbered from 0 on, got [0, 2]"),
+        ("experts.2.w1", {}, "'blk.0.ffn_gate_exps.weight' must be [3, "),
         ("", {"num_experts_per_tok": 4}, "'num_experts_per_tok' must be at most 3, got 4"),
         ("experts.1.w1", {"narrow": "experts.1.w1"}, "experts must be alike"),
     ],
