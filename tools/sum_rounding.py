@@ -20,6 +20,7 @@ from ..base.dtypes import F64, DType
 from ..graph_ir.ir.computation import Reduction
 from ..graph_ir.ir.graph import Array, Op
 from ..graph_ir.ir.op_kinds import FusibleOp
+from ..graph_ir.ops.cached_attention import CachedAttention
 from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.cumulative import Cumulative
 from ..graph_ir.ops.grouped_matmul import GroupedMatmul
@@ -44,7 +45,7 @@ LANES = 8
 _LINEAR = ("reduce_sum", "reduce_mean", "sum_pool")
 
 
-_SUMMING = (FusibleOp, GroupedMatmul, Cumulative, Scatter)
+_SUMMING = (FusibleOp, CachedAttention, GroupedMatmul, Cumulative, Scatter)
 
 
 def sum_noise(op: Op, inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
@@ -97,6 +98,8 @@ def _of_loops(op: Op, inputs: list[Array], y: Array, unit: float) -> Array:
     """Return the rounding of ops with a separate loop nest."""
     if isinstance(op, GroupedMatmul):
         return _of_groups(op, inputs, unit)
+    if isinstance(op, CachedAttention):
+        return _of_attention(op, inputs, y, unit)
     if isinstance(op, Cumulative):
         return _of_scan(op, inputs[0].astype(np.float64), y, unit)
     assert isinstance(op, Scatter)
@@ -143,6 +146,22 @@ def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:
     deviation = DEVIATIONS / math.sqrt(3) * unit
     worst = min(deviation * math.sqrt(terms), terms * unit)
     return np.asarray(worst * np.maximum(wander, size) + deviation * wander)
+
+
+def _of_attention(op: CachedAttention, inputs: list[Array], y: Array, unit: float) -> Array:
+    """A score moves its power by the share that the score moves, and the result by that times the value less the
+    result; sums of powers and of values times powers round as those of other matmuls."""
+    deviation, found = DEVIATIONS / math.sqrt(3) * unit, np.zeros(y.shape)
+    for b, one in enumerate(op.sequences(inputs)):
+        squares = np.einsum("thd,hsd->hts", np.square(one.q), np.square(one.keys))
+        moved = (math.sqrt(one.q.shape[2]) + 2) * abs(op.scale) * np.sqrt(squares) + 2
+        values, root = one.values, math.sqrt(one.values.shape[1]) + 1
+        weighted, terms = np.square(one.powers * moved), np.square(one.powers)
+        first, second = (np.einsum("hts,hsd->thd", weighted, x) for x in (values**2, values))
+        apart = first - 2 * y[b] * second + np.square(y[b]) * weighted.sum(-1).T[..., None]
+        sums = np.sqrt(np.einsum("hts,hsd->thd", terms, values**2)) + np.abs(y[b]) / math.sqrt(3)
+        found[b] = deviation * (np.sqrt(np.maximum(apart, 0)) + root * sums)
+    return found
 
 
 def _of_scan(op: Cumulative, x: Array, y: Array, unit: float) -> Array:

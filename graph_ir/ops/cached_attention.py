@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
 
 from ...base.dtypes import BF16, F16, F32, S8, S64
+from ...base.records import dataclass
 from ..ir.attributes import FloatAttr, IntAttr
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
@@ -15,6 +17,17 @@ from ..ir.registry import register
 
 CACHE_DTYPES = (F32, F16, BF16, S8)
 """Dtypes of keys and values; those of S8 have scales."""
+
+
+@dataclass(frozen=True)
+class SequenceAttention:
+    """One sequence in float64: q [tokens, heads, key size], keys and values [heads, keys, size] of each head, and
+    powers [heads, tokens, keys], whose sums are 1."""
+
+    q: Array
+    keys: Array
+    values: Array
+    powers: Array
 
 
 @register("cached_attention")
@@ -84,17 +97,24 @@ class CachedAttention(Op):
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """Sequence by sequence in float64."""
+        y = np.zeros((*inputs[0].shape[:3], inputs[2].shape[3]), np.float32)
+        for b, one in enumerate(self.sequences(inputs)):
+            with np.errstate(all="ignore"):
+                y[b] = np.einsum("hts,hsd->thd", one.powers, one.values)
+        return [y]
+
+    def sequences(self, inputs: list[Array]) -> Iterator[SequenceAttention]:
+        """Yield the operands of each sequence in float64, with the share of each key."""
         q, keys, values, lengths, *scales = inputs
         wide = [x.astype(np.float64) for x in (keys, values)]
         for i, factor in enumerate(scales):
             wide[i] *= np.repeat(factor.astype(np.float64), wide[i].shape[3] // factor.shape[3], 3)
         tokens, heads = q.shape[1:3]
         shared = [x.repeat(heads // x.shape[1], 1) for x in wide]
-        y = np.zeros((*q.shape[:3], values.shape[3]), np.float32)
-        with np.errstate(all="ignore"):
-            for b, length in enumerate(np.minimum(lengths, keys.shape[2])):
-                k, v = (x[b, :, : max(length, 0)] for x in shared)
-                scores = np.einsum("thd,hsd->hts", q[b].astype(np.float64), k) * self.scale
+        for b, length in enumerate(np.minimum(lengths, keys.shape[2])):
+            rows, (k, v) = q[b].astype(np.float64), (x[b, :, : max(length, 0)] for x in shared)
+            with np.errstate(all="ignore"):
+                scores = np.einsum("thd,hsd->hts", rows, k) * self.scale
                 if self.cap:
                     scores = self.cap * np.tanh(scores / self.cap)
                 own = np.arange(length - tokens, length)[:, None]
@@ -104,8 +124,7 @@ class CachedAttention(Op):
                 scores = np.where(seen, scores, -np.inf)
                 powers = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
                 powers /= powers.sum(-1, keepdims=True)
-                y[b] = np.einsum("hts,hsd->thd", powers, v)
-        return [y]
+            yield SequenceAttention(rows, k, v, powers)
 
     def get_gflop(self) -> float:
         """Two operations per multiply-add of scores and of results."""

@@ -13,6 +13,7 @@ from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.tools.error_bound import expected_outputs
 from graphc.tools.sum_rounding import ANYTHING, DEVIATIONS, sum_noise, unit_roundoff
+from support.cached_attention import arrays_of, model
 from support.lowered import build
 
 RNG = np.random.default_rng(9)
@@ -201,5 +202,26 @@ def test_rows_in_fixed_point_lose_what_is_small_beside_the_largest_of_a_group() 
     step = np.exp2(np.floor(np.log2(np.abs(apart).max(2, keepdims=True))) - 22)
     (expected,) = expected_outputs(graph, [x])
     right = graph.evaluate([(np.rint(apart / step) * step).reshape(x.shape).astype(np.float32)])[0]
+    assert expected.error(right).ok
+    assert not expected.error(right * np.float32(1.0001)).ok
+
+
+@pytest.mark.parametrize("scale", [0.125, 1.0])
+@pytest.mark.parametrize(("tokens", "total"), [(1, 5), (16, 80), (3, 700)])
+def test_attention_to_a_cache_is_within_the_bound_and_an_error_of_1e_4_is_not(
+    tokens: int, total: int, scale: float
+) -> None:
+    """Scores round before they are exponents: by more than a unit in the last place of the results."""
+    graph = model(2, (4, 2), (64, 16), F32, scale=scale)
+    q, keys, values, lengths = arrays_of(graph, tokens, total)
+    (expected,) = expected_outputs(graph, [q, keys, values, lengths])
+    right = np.empty_like(expected.value)
+    for b, t, h in np.ndindex(2, tokens, 4):
+        end = lengths[b] - tokens + t + 1
+        scores = sequential(keys[b, h // 2, :end], q[b, t, h][:, None])[:, 0] * np.float32(scale)
+        powers = np.exp(scores - scores.max())[None]
+        sums = sequential(powers, np.c_[values[b, h // 2, :end], np.ones(end, np.float32)])[0]
+        right[b, t, h] = sums[:-1] / sums[-1]
+    assert right.dtype == np.float32
     assert expected.error(right).ok
     assert not expected.error(right * np.float32(1.0001)).ok
