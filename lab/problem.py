@@ -40,7 +40,9 @@ class Problem:
 
     @property
     def specs(self) -> dict[str, str]:
-        """Return the specs of inputs with dynamic dimensions, for compiling."""
+        """Return the specs of inputs with dynamic dimensions, for compiling; those of a graph are its own."""
+        if isinstance(self.model, Graph):
+            return {}
         return {name: str(one) for name, one in self.inputs.items() if symbols_of(one.dims)}
 
     def arrays(self, sizes: Mapping[str, int]) -> dict[str, Array]:

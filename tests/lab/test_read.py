@@ -16,6 +16,7 @@ from graphc.graph_ir.passes import pipeline
 from graphc.lab.grid import kernel_of
 from graphc.lab.read import KINDS, read_problem
 from graphc.lab.trial import source_graph
+from support.gguf_files import TinyDecoder
 
 MLP = Path(__file__).parents[2] / "examples" / "mlp.onnx"
 
@@ -117,6 +118,16 @@ def test_a_node_of_a_model_computes_what_it_does_there() -> None:
     ops = {op.name: op for op in load(MLP).ops}
     w, b = (ops[name].attr("value") for name in ("fc2.weight", "fc2.bias"))
     np.testing.assert_allclose(found, np.maximum(x @ w.T + b, 0), rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize("node", ["matmul_nbits_6", "cached_attention"])
+def test_a_node_whose_sizes_are_made_of_those_of_the_model(node: str, tmp_path: Path) -> None:
+    """Two rows of each token, and the keys of old and new tokens: no spec of an input says so."""
+    path, _ = TinyDecoder("llama", layers=1, experts=4).write(tmp_path / "x.gguf")
+    problem = read_problem(f"{path}:decoder.{node}")
+    sizes = {"T": 3, "P": 0}
+    (found,) = source_graph(problem, sizes).evaluate([*problem.arrays(sizes).values()])
+    assert found.shape[:2] == ((6, 96) if node == "matmul_nbits_6" else (1, 3))
 
 
 @pytest.mark.parametrize(
