@@ -72,12 +72,12 @@ class Genai:
 
 @contextmanager
 def genai_folder(case: str) -> Iterator[Path | None]:
-    """Build the folder of a case, which is deleted afterwards; None for a case of other weights.
+    """Build the folder of a case, which is deleted afterwards; None for a case of other weights or of experts.
 
     Raise UserError where the builder fails.
     """
     name, _, kind = case.rpartition(" ")
-    if kind not in KINDS or name not in SHAPES:
+    if kind not in KINDS or name not in SHAPES or SHAPES[name].experts:
         yield None
         return
     with TemporaryDirectory(prefix="graphc-genai-") as folder:

@@ -22,8 +22,8 @@ def test_the_folder_has_the_shape(tmp_path: Path) -> None:
     assert logits.shape[-1] == 300 and logits.std() > 0
 
 
-def test_only_weights_of_4_bits_are_compared() -> None:
-    for case in ("Qwen3 0.6B Q8_0", "Qwen3 0.6B F16", "Gemma 3 270M Q4_K_M"):
+def test_only_weights_of_4_bits_without_experts_are_compared() -> None:
+    for case in ("Qwen3 0.6B Q8_0", "Qwen3 0.6B F16", "Gemma 3 270M Q4_K_M", "Qwen3 MoE 1B Q4_K_M"):
         with genai_folder(case) as folder:
             assert folder is None
 
