@@ -166,7 +166,7 @@ class _DynamicTasks:
         for var in names:
             position = position.enter(var.name, var, 1, 1)
         position = position.enter("m", first, 1, count)
-        has_tail = None if alone else begin + share >= panels
+        has_tail = None if alone else (begin < panels) & (begin + share >= panels)
         position = position.chunked(self.chunk.of, Chunk(begin, end, has_tail))
         b.emit(body(self.depth, position))
         return b.body()

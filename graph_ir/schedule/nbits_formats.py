@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from ...base.dims import bounds
+from ...base.dtypes import F16
 from ...base.packed_words import WORD_BYTES
 from ...targets.microkernels import f32_kernel
 from ..ir.format import Format, plain
@@ -32,6 +33,8 @@ def nbits_formats(op: MatmulNBits, ctx: LowerContext) -> list[FormatChoice]:
     each, sizes = WORD_BYTES // op.w.details.dtype.size, (0,) * len(outer)
     words = Format(axes, (*outer, n, k), (*sizes, columns, each))
     scales = Format(axes, (*outer, n), (*sizes, columns))
+    if op.w.details.dtype == F16:  # which are converted a vector at a time
+        words = scales
     zero = plain(2) if op.zero_point.details.elements == 1 else scales
     others = {"high": words, "book": plain(1), "expert": plain(1), "x_scale": plain(2, "MK")}
     given = (plain(2, "MK"), words, scales, zero, *(others.get(x, scales) for x in op.part_names))

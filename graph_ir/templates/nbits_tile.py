@@ -12,7 +12,7 @@ from ...tensor_ir.nodes import Broadcast, Buffer, Expr, Load, Ramp, Var
 from ...tensor_ir.tiling import k_splits, split_rows
 from .fixed_point_rows import FixedPointRows
 from .nbits_rows import GivenRows
-from .packed_weights import WeightPanel, Word
+from .packed_weights import LINE, WeightPanel, Word
 
 MAX_UNROLLED = 4
 """Words of a column that one iteration multiplies: enough to hide its counter."""
@@ -91,7 +91,8 @@ class RegisterTile:
         """part += X * Q over the words of a group; all of them at once where their upper bits are in other words."""
         weights = self.weights.weights
         words = self.x.step // weights.numbers
-        step = max(d for d in range(1, MAX_UNROLLED + 1) if not words % d)
+        most = MAX_UNROLLED * WORD_BYTES // weights.word_bytes
+        step = max(d for d in range(1, most + 1) if not words % d)
         if weights.high_bits:
             step = words
         with self.b.loop("ww", 0, words, step=step) as word:
@@ -102,7 +103,8 @@ class RegisterTile:
 
     def _add_word(self, at: Expr, high: list[list[Expr]], number: int) -> None:
         """Multiply word `at` of each column, which is word `number` of those whose upper bits are `high`."""
-        if self.means.fetches:
+        row = self.weights.columns * self.weights.weights.word_bytes
+        if self.means.fetches and number * row % LINE < row:  # once for each line
             self.weights.fetch(at)
         packed = [self.b.let("wp", self.weights.word(at, v)) for v in range(self.vectors)]
         joined = [self.weights.joined(x, y, number) for x, y in zip(packed, high, strict=True)]
@@ -155,14 +157,15 @@ class FloatTile(RegisterTile):
     """Rows of f32, times each number of a word."""
 
     def _multiply(self, packed: list[Word], k: Expr, number: int) -> None:
-        b = self.b
-        for i in range(self.weights.weights.numbers):
+        b, count = self.b, self.weights.weights.numbers
+        for i in range(count):
+            split = (number * count + i) % self.splits
             numbers = (self.x.number(self._row(r), k + i) for r in range(self.rows))
             x = [b.let("wx", Broadcast(one, self.lanes)) for one in numbers]
             for v, word in enumerate(packed):
                 q = b.let("wq", self._number(word, i))
                 for r in range(self.rows):
-                    at = self._at(r, v, split=i % self.splits)
+                    at = self._at(r, v, split=split)
                     old = t.load(self.part, at, self.lanes)
                     b.store(self.part, at, self._fma(q, x[r], old))
 

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field, replace
 
-from ...base.dtypes import F32, S8, S16, S32, S64, U8, U16, U32
+from ...base.dtypes import F16, F32, S8, S16, S32, S64, U8, U16, U32
 from ...base.packed_words import LOW_BITS, NIBBLE, WORD_BYTES
 from ...base.records import dataclass
 from ...targets.machines import ZEN5
@@ -63,7 +63,12 @@ class PackedWeights:
     @property
     def numbers(self) -> int:
         """Weights in a word."""
-        return 8 * WORD_BYTES // self.low_bits
+        return 8 * self.word_bytes // self.low_bits
+
+    @property
+    def word_bytes(self) -> int:
+        """Bytes of a word: each f16 is one, as a vector of these is converted at once."""
+        return F16.size if self.words.dtype == F16 else WORD_BYTES
 
     @property
     def has_integer_scales(self) -> bool:
@@ -109,12 +114,14 @@ class WeightPanel:
         return self._word(self.weights.words, self.weights.low_bits, number, v)
 
     def _word(self, words: Buffer, bits: int, number: Expr, v: int) -> Expr:
-        each = WORD_BYTES // words.dtype.size
+        size = self.weights.word_bytes
+        each = size // words.dtype.size
         row = self.columns * each
         at = number * row + v * self.lanes * each
         if not self.is_copy:
-            at = self.panel * (row * (self.k * bits // (8 * WORD_BYTES))) + at
-        return t.bitcast(Load(words, (at,), self.lanes * each), U32)
+            at = self.panel * (row * (self.k * bits // (8 * size))) + at
+        found = Load(words, (at,), self.lanes * each)
+        return found if words.dtype == F16 else t.bitcast(found, U32)
 
     def high_words(self, part: Expr, step: int, v: int) -> list[Expr]:
         """Bind the words with the upper bits of `step` k, part `part` of all: field 0 is in the lowest bits."""
@@ -144,7 +151,7 @@ class WeightPanel:
         Dequantizing takes enough instructions that only few loads are under way at a time, which is too few where
         weights do not stay in the L3: 1x11008x4096 takes 0.80 of the time for rows in f32, 0.91 for rows in s8.
         """
-        row, size = self.columns * WORD_BYTES, self.weights.words.dtype.size
+        row, size = self.columns * self.weights.word_bytes, self.weights.words.dtype.size
         start = self.panel * (row // size * (self.k // self.weights.numbers)) + number * (
             row // size
         )
@@ -154,7 +161,9 @@ class WeightPanel:
 
     def number(self, word: Word, index: int) -> Expr:
         """Level `index` of each word as f32."""
-        if (dtype := self.weights.words.dtype).is_float:
+        if (dtype := self.weights.words.dtype) == F16:
+            return t.cast(word.low, F32)
+        if dtype.is_float:
             half = word.low >> dtype.bits if index else word.low
             return t.cast(t.bitcast(t.cast(half, U16), dtype), F32)
         part, byte = divmod(index, WORD_BYTES)
