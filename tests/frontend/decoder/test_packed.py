@@ -7,7 +7,8 @@ import pytest
 
 from graphc.base.block_types import BLOCK_TYPES, BlockType
 from graphc.base.dtypes import F32
-from graphc.codegen.host import host_supports
+from graphc.base.options import CompileOptions
+from graphc.codegen.host import host_supports, target_for
 from graphc.driver.compiler import compile as compile_model
 from graphc.frontend.decoder.linear import HALVES, linear
 from graphc.frontend.decoder.weights import Weight
@@ -15,7 +16,9 @@ from graphc.frontend.op_builder import OpBuilder
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ops.matmul_nbits import MatmulNBits
+from graphc.graph_ir.schedule.context import LowerContext
 from support.gguf_files import blocks
+from support.lowered import check_interpreted
 
 ISAS = [isa for isa in ("amx", "avx512", "avx2", "generic") if host_supports(isa)]
 KINDS = {kind.name: kind for kind in BLOCK_TYPES}
@@ -102,6 +105,15 @@ def test_floats_of_16_bits_stay_so(kind: str, isa: str) -> None:
             x = random.integers(-9, 10, (m, k)).astype(np.float32)
             found = compile_model(graph, target=isa, cache=False, threads=1, activations="q8")(x)
             np.testing.assert_array_equal(found, x @ weights.astype(np.float32).T)
+
+
+@pytest.mark.parametrize("isa", ["amx", "avx512"])
+@pytest.mark.parametrize("kind", HALVES)
+def test_floats_of_16_bits_in_programs_for_other_cpus(kind: str, isa: str) -> None:
+    weights = np.random.default_rng(0).integers(-9, 10, (52, 64)).astype(HALVES[kind].numpy)
+    for m in (1, 3, 17):
+        graph, _, _ = layer(kind, weights.view(np.uint8).reshape(52, 128), m)
+        check_interpreted(graph, LowerContext(target_for(isa), CompileOptions(1)))
 
 
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
