@@ -119,13 +119,20 @@ def test_times_add_up(found: Profile) -> None:
 
 
 def test_a_model_of_less_than_a_microsecond_is_stamped_in_few_runs(tmp_path: Path) -> None:
-    """Eight kernels of some nanoseconds: nine stamps would be a tenth of each run."""
+    """Eight kernels of some nanoseconds: nine stamps would be a tenth of each run.
+
+    The quietest of five profiles says whether kernels have stamps in them: another process may interrupt one of them.
+    """
     compilation = compile_stages(str(ROOT / "examples" / "block.hlo"), options=CompileOptions(1))
-    found = profile(compilation, inputs(compilation), ROOFS, seconds=0.05)
-    share = (len(found.kernels) + 1) * found.stamp_seconds / found.plain_seconds
-    assert found.stride == max(2, math.ceil(share / MAX_OVERHEAD))
-    assert found.overhead == pytest.approx(share / found.stride) and found.overhead <= MAX_OVERHEAD
-    assert sum(k.seconds for k in found.kernels) < 1.2 * found.seconds, "stamps are in none of them"
+    ratios = []
+    for _ in range(5):
+        found = profile(compilation, inputs(compilation), ROOFS, seconds=0.05)
+        share = (len(found.kernels) + 1) * found.stamp_seconds / found.plain_seconds
+        assert found.stride == max(2, math.ceil(share / MAX_OVERHEAD))
+        assert found.overhead == pytest.approx(share / found.stride)
+        assert found.overhead <= MAX_OVERHEAD
+        ratios.append(sum(k.seconds for k in found.kernels) / found.seconds)
+    assert min(ratios) < 1.2, "stamps are in none of them"
 
 
 def test_iterations_of_parallel_loops_lie_in_their_kernels(found: Profile) -> None:
