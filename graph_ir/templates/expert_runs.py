@@ -56,7 +56,7 @@ class ExpertRows:
                 is_expert = (run.expert >= 0) & (run.expert < self.experts)
                 with b.when(is_expert):
                     b.emit(multiply(run))
-                with b.when(t.equal(is_expert, False) & t.equal(chunk, 0)):
+                with b.otherwise(), b.when(t.equal(chunk, 0)):
                     self._store_zeros(b, run)
         return b.statements()
 

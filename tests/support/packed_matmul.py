@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from graphc.base.dims import Size
@@ -9,6 +11,8 @@ from graphc.base.dtypes import F32, S8, S64
 from graphc.base.packed_words import packed_words
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.runtime.executor import CompiledModel
+from graphc.tools.fuzz.guarded import guarded, guarded_copy
 
 
 def packed_matmul(
@@ -56,6 +60,14 @@ def packed_matmul(
     bias = graph.make_constant(np.arange(n, dtype=np.float32), "bias")
     graph.make_output(graph.make("relu", graph.make("add", [y, bias]).outputs).outputs[0])
     return graph, arrays
+
+
+def check_between_guard_pages(model: CompiledModel, arrays: Sequence[Array], wanted: Array) -> None:
+    """Run a model between pages that must not be touched; its result has the bits of `wanted`."""
+    held = {x.name: guarded_copy(a) for x, a in zip(model.inputs, arrays, strict=True)}
+    out = guarded(wanted.shape, wanted.dtype)
+    model.bind(held, [out])()
+    np.testing.assert_array_equal(out, wanted)
 
 
 def _runs(random: np.random.Generator, m: int, experts: int) -> Array:

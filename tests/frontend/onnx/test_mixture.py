@@ -12,6 +12,7 @@ import graphc
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.base.records import dataclass
 from graphc.frontend import load
+from graphc.graph_ir.ops.matmul_nbits import MatmulNBits
 
 Array = np.ndarray[Any, Any]
 EXPERTS, SIZE, INNER, TOKENS = 4, 16, 32, 5
@@ -189,6 +190,17 @@ def test_against_the_formula(name: str) -> None:
     (result,) = graph.evaluate([feeds[op.name] for op in graph.inputs])
     scale = np.abs(case.wanted()).max()
     np.testing.assert_allclose(result / scale, case.wanted() / scale, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.bits])
+def test_constants_stay_packed(name: str) -> None:
+    case = CASES[name]
+    graph = load(case.model())
+    matmuls = [op for op in graph.ops if isinstance(op, MatmulNBits)]
+    assert len(matmuls) == 2 + case.third and {op.bits for op in matmuls} == {case.bits}
+    assert {op.experts for op in matmuls} == {EXPERTS}
+    given = {array.size for name, array in case.arrays().items() if name.startswith("w")}
+    assert {op.w.details.elements for op in matmuls} == given
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.on_cpu])

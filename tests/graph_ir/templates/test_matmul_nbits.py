@@ -21,8 +21,7 @@ from graphc.graph_ir.rewriting.kernel_group import group_of
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_nbits import few_schedules
 from graphc.targets.isa import Target
-from graphc.tools.fuzz.guarded import guarded, guarded_copy
-from support.packed_matmul import packed_matmul
+from support.packed_matmul import check_between_guard_pages, packed_matmul
 
 AVX2 = Target("avx2", "x86-64-v3", "+avx2,+fma")
 """Without dot products of four bytes, and of no core family: choices are the same on every machine."""
@@ -46,10 +45,7 @@ def test_exact_between_guard_pages(sizes: tuple[Any, ...], isa: str) -> None:
     (wanted,) = graph.evaluate(arrays)
     for threads in (1, 2):
         model = compile_model(graph, target=isa, threads=threads, cache=False)
-        held = {x.name: guarded_copy(a) for x, a in zip(model.inputs, arrays, strict=True)}
-        out = guarded(wanted.shape, wanted.dtype)
-        model.bind(held, [out])()
-        np.testing.assert_array_equal(out, wanted)
+        check_between_guard_pages(model, arrays, wanted)
 
 
 @pytest.mark.parametrize("of_bytes", [False, True])
