@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ..base.records import dataclass
-from ..graph_ir.ir.computation import Computation, Index, Pointwise, Read
+from ..graph_ir.ir.computation import Index, Read
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.op import Op
@@ -37,16 +37,9 @@ class DefinedElementwise(Elementwise):
         """Evaluate the reference like `Elementwise`."""
         return called(_who(self), "reference", super().reference, inputs)
 
-    def computation(self) -> Computation:
-        """Return the computation like `Elementwise`."""
-        computation = super().computation()
-        assert isinstance(computation, Pointwise)
-        inner = computation.element
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            return called(_who(self), "element", inner, reads, index)
-
-        return Pointwise(element)
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
+        """Return the element like `Elementwise`."""
+        return called(_who(self), "element", super().element, reads, index)
 
 
 class _Defined(Op):

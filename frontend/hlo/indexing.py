@@ -8,8 +8,7 @@ import numpy as np
 
 from ...base.dtypes import S64
 from ...graph_ir.ir.graph import GraphTensor
-from ...graph_ir.ops.gather import Gather
-from ...graph_ir.ops.gather_elements import GatherElements
+from ...graph_ir.ops.gather import Gather, GatherElements
 from ...graph_ir.ops.update_slice import UpdateSlice
 from ...graph_ir.rewriting.known_values import clamp_limits
 from ..correspondence.compositions.indexing import positions, selected_update

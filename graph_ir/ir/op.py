@@ -67,6 +67,8 @@ class Op:
     """True for the op that stands for an input of its graph; `is_output` and `is_constant` accordingly."""
     is_output: ClassVar[bool] = False
     is_constant: ClassVar[bool] = False
+    operations: ClassVar[int | None] = None
+    """Operations of each element of the first operand, where these are the work of the op."""
     schema: ClassVar[OpSchema] = OpSchema()
     """Operands and attributes, from the members of the class and its bases."""
 
@@ -93,8 +95,9 @@ class Op:
             tensor.uses[(index, self)] = None
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """Outputs for given inputs, in plain formats; raise UserError if the op does not accept them."""
-        raise InternalError(f"op '{self.op_name}' has no shape rule")
+        """Outputs for given inputs, in plain formats: of the first one's type unless the op says otherwise. Raise
+        UserError if the op does not accept them."""
+        return [LogicalTensor(inputs[0].dtype, inputs[0].plain_dims)]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """NumPy meaning on plain arrays: the result every layout and kernel is checked against."""
@@ -102,7 +105,9 @@ class Op:
 
     def get_gflop(self) -> float:
         """Floating-point (or integer) operations, in 1e9; one per element unless the op says otherwise."""
-        return sum(tensor.details.typical.elements for tensor in self.outputs) / 1e9
+        if self.operations is None:
+            return sum(tensor.details.typical.elements for tensor in self.outputs) / 1e9
+        return self.operations and self.operations * self.inputs[0].details.typical.elements / 1e9
 
     def set_input(self, index: int, tensor: GraphTensor) -> None:
         """Read `tensor` as input `index`."""

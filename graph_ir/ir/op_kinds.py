@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import ClassVar
 
 from ...base.errors import InternalError
-from .computation import Computation
+from ...tensor_ir.nodes import Expr
+from .computation import Computation, Index, Pointwise, Read, Reduction
 from .graph import Graph, GraphTensor, Op
 
 
@@ -17,8 +19,18 @@ class FusibleOp(Op):
     """True if output element i reads only element i, or its broadcast, of every input."""
 
     def computation(self) -> Computation:
-        """The computation of one output element."""
+        """The computation of one output element; pointwise, by `element`, unless the op says otherwise."""
+        return Pointwise(self.element)
+
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
+        """The output of a pointwise op at plain `index`, as of `Pointwise`."""
         raise InternalError(f"op '{self.op_name}' has no computation")
+
+
+def reduction(op: Op) -> Reduction | None:
+    """The computation of a reduction; None for any other op."""
+    computation = op.computation() if isinstance(op, FusibleOp) else None
+    return computation if isinstance(computation, Reduction) else None
 
 
 class TunableOp(FusibleOp):

@@ -16,6 +16,7 @@ from ..ir.op_kinds import CompositeOp
 from ..ir.operands import Operand
 from ..ir.registry import register
 from .compose import Composer
+from .reduce import reduced_dims
 
 MAX_NARROW = (1 << 31) - 1
 """Largest axis whose positions are searched in 32 bits, twice as many per vector."""
@@ -24,6 +25,7 @@ MAX_NARROW = (1 << 31) - 1
 class _ArgReduce(CompositeOp):
     """s64 output. NaN counts as the extreme, as in NumPy."""
 
+    operations: ClassVar[int] = 2
     reduction: ClassVar[str]
     x = Operand()
     axis = AxisAttr("axis to search", default=0)
@@ -35,8 +37,7 @@ class _ArgReduce(CompositeOp):
         (x,), axis = inputs, self.axis
         if not x.plain_dims[axis]:
             raise self.rule(f"axis {axis} must have elements", str(x))
-        middle = (1,) if self.keep_dims else ()
-        return [LogicalTensor(S64, (*x.plain_dims[:axis], *middle, *x.plain_dims[axis + 1 :]))]
+        return [LogicalTensor(S64, reduced_dims(x.plain_dims, (axis,), self.keep_dims))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """np.argmax or np.argmin."""
@@ -46,10 +47,6 @@ class _ArgReduce(CompositeOp):
         found = function(np.flip(x, self.axis) if self.last else x, axis=self.axis)
         position = size - 1 - found if self.last else found
         return [np.asarray(position, np.int64).reshape(self.outputs[0].details.plain_dims)]
-
-    def get_gflop(self) -> float:
-        """Two operations per input element."""
-        return 2 * self.inputs[0].details.typical.elements / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """The least (or greatest) position whose element equals the extreme of its row or is NaN."""

@@ -9,7 +9,7 @@ from ...base.dtypes import BOOL
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import DTypeAttr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
@@ -40,12 +40,8 @@ class Bitcast(FusibleOp):
         """A NumPy view, copied."""
         return [inputs[0].view(self.dtype.numpy).copy()]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The element's bits."""
         source, target = self.inputs[0].details.dtype, self.dtype
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            # 16-bit floats arrive as f32, which holds each of them exactly.
-            return t.bitcast(t.cast(reads[0](index), source), target)
-
-        return Pointwise(element)
+        # 16-bit floats arrive as f32, which holds each of them exactly.
+        return t.bitcast(t.cast(reads[0](index), source), target)

@@ -9,7 +9,7 @@ import numpy as np
 from ...base.dtypes import S64, U8
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
@@ -44,11 +44,7 @@ class ByteTable(FusibleOp):
         x, table = inputs
         return [table[np.ascontiguousarray(x).view(np.uint8).reshape(x.shape)]]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """A load whose index is a byte."""
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            byte = t.bitcast(reads[0](index), U8)
-            return reads[1]((t.cast(byte, S64),))
-
-        return Pointwise(element)
+        byte = t.bitcast(reads[0](index), U8)
+        return reads[1]((t.cast(byte, S64),))

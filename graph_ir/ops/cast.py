@@ -8,7 +8,7 @@ from typing import ClassVar
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import DTypeAttr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
@@ -37,12 +37,8 @@ class Cast(FusibleOp):
         """NumPy's conversion, saturating where a float becomes an integer."""
         return [convert(inputs[0], self.dtype)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The converted element."""
         dtype = self.dtype
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            # A 16-bit result is rounded here and now: fused consumers must see what memory would hold.
-            return t.cast(reads[0](index), dtype)
-
-        return Pointwise(element)
+        # A 16-bit result is rounded here and now: fused consumers must see what memory would hold.
+        return t.cast(reads[0](index), dtype)

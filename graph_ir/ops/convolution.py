@@ -13,7 +13,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr
 from ..ir.axis_attributes import IntsAttr
-from ..ir.computation import Computation, Index, Pointwise, Read, Reduction
+from ..ir.computation import Computation, Index, Read, Reduction
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
@@ -200,13 +200,9 @@ class Im2col(Windowed, Movement):
         order = (*range(lead), *range(middle, view.ndim), *range(lead, middle))
         return [np.ascontiguousarray(view.transpose(order))]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The element the window sees, or zero."""
         window, dims = self.window, self.inputs[0].details.plain_dims
         lead = len(dims) - window.rank
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            r, positions = index[lead : lead + window.rank], index[lead + window.rank :]
-            return window.load(reads[0], index[:lead], positions, r, dims[lead:], _zero)
-
-        return Pointwise(element)
+        r, positions = index[lead : lead + window.rank], index[lead + window.rank :]
+        return window.load(reads[0], index[:lead], positions, r, dims[lead:], _zero)

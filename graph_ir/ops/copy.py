@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from ...tensor_ir.nodes import Expr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
-from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
 from ..ir.operands import Operand
 from ..ir.registry import register
@@ -21,18 +20,10 @@ class Copy(FusibleOp):
     elementwise: ClassVar[bool] = True
     x = Operand()
 
-    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
-        """The input's type and shape."""
-        return [LogicalTensor(inputs[0].dtype, inputs[0].plain_dims)]
-
     def reference(self, inputs: list[Array]) -> list[Array]:
         """A copy of the array."""
         return [inputs[0].copy()]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """out[i] = in[i]."""
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            return reads[0](index)
-
-        return Pointwise(element)
+        return reads[0](index)

@@ -15,7 +15,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import BoolAttr
 from ..ir.axis_attributes import AxisAttr, SizesAttr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array, Graph, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.operands import Operand
@@ -66,9 +66,9 @@ class CountedRows(Movement):
         rows = (*[slice(None)] * self.axis, slice(int(self.size[0])))
         return [np.ascontiguousarray(inputs[0][rows])]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The element at the same index."""
-        return Pointwise(lambda reads, index: reads[0](index))
+        return reads[0](index)
 
 
 @register("room_for")
@@ -95,26 +95,22 @@ class RoomFor(Movement):
         widths = [(0, int(room) - size) for size, room in zip(x.shape, self.shape, strict=True)]
         return [np.pad(x, widths)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The element at the same index where there is one, else zero."""
         x = self.inputs[0].details
         zero = t.const(0, x.dtype.accumulator)
         shorter = [axis for axis, size in enumerate(x.plain_dims) if size != self.shape[axis]]
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            if 0 in x.plain_dims:
-                return zero
-            position = list(index)
-            for axis in shorter:
-                last = t.maximum(t.as_expr(x.plain_dims[axis]) - 1, 0)
-                position[axis] = t.minimum(index[axis], last)
-            value = reads[0](tuple(position))
-            for axis in shorter:
-                inside = index[axis] < x.plain_dims[axis]
-                value = t.select(inside, value, zero)
-            return value
-
-        return Pointwise(element)
+        if 0 in x.plain_dims:
+            return zero
+        position = list(index)
+        for axis in shorter:
+            last = t.maximum(t.as_expr(x.plain_dims[axis]) - 1, 0)
+            position[axis] = t.minimum(index[axis], last)
+        value = reads[0](tuple(position))
+        for axis in shorter:
+            inside = index[axis] < x.plain_dims[axis]
+            value = t.select(inside, value, zero)
+        return value
 
 
 @register("count")

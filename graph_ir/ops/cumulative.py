@@ -14,7 +14,7 @@ from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
-from .elementwise import FLOAT, NUMBER, kinds_text
+from .elementwise import FLOAT, NUMBER, check_kind
 from .reduce import identity
 
 
@@ -33,12 +33,8 @@ class Cumulative(Op):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's dtype and shape."""
-        (x,) = inputs
-        if x.dtype.kind not in self.accepts:
-            raise self.rule(
-                f"input dtype must be {kinds_text(self.accepts)}", str(x.dtype), "cast it"
-            )
-        return [LogicalTensor(x.dtype, x.plain_dims)]
+        check_kind(self, inputs[0], self.accepts)
+        return super().infer(inputs)
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """NumPy's running function, shifted by one where exclusive."""

@@ -12,7 +12,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import IntAttr
 from ..ir.axis_attributes import SizesAttr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
@@ -34,17 +34,13 @@ class DynamicSizes(FusibleOp):
         dtype = np.int64 if is_known(*self.values) else object
         return [np.array(self.values, dtype)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The size whose number the index is."""
         values = self.values
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            result: Expr = t.as_expr(values[-1]) if values else t.as_expr(0)
-            for number, value in reversed(list(enumerate(values[:-1]))):
-                result = t.select(t.equal(index[0], number), t.as_expr(value), result)
-            return result
-
-        return Pointwise(element)
+        result: Expr = t.as_expr(values[-1]) if values else t.as_expr(0)
+        for number, value in reversed(list(enumerate(values[:-1]))):
+            result = t.select(t.equal(index[0], number), t.as_expr(value), result)
+        return result
 
 
 @register("count_up")
@@ -64,7 +60,7 @@ class CountUp(FusibleOp):
         (count,) = self.outputs[0].details.plain_dims
         return [self.start + self.step * np.arange(count, dtype=np.int64)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The number at an index."""
         start, step = self.start, self.step
-        return Pointwise(lambda reads, index: index[0] * step + start)
+        return index[0] * step + start

@@ -18,8 +18,8 @@ from ...base.size_queries import sizes_text
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import Attribute
-from ..ir.computation import Computation, Index, Pointwise, Read
-from ..ir.graph import Array
+from ..ir.computation import Index, Read
+from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
 from ..ir.operands import Operand
@@ -72,20 +72,14 @@ class Elementwise(FusibleOp):
             value = self.row.reference(*(widen(x) for x in inputs), **self.attr_values())
         return [narrow(value, self.outputs[0].details.dtype)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The row's expression on one element of each input."""
         dims = [x.details.plain_dims for x in self.inputs]
         row, attrs = self.row, self.attr_values()
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            operands = [
-                read(broadcast_index(index, d)) for read, d in zip(reads, dims, strict=True)
-            ]
-            if row.function and operands[0].dtype == F32:
-                return t.call(row.function(**attrs), *operands)
-            return row.element(*operands, **attrs)
-
-        return Pointwise(element)
+        operands = [read(broadcast_index(index, d)) for read, d in zip(reads, dims, strict=True)]
+        if row.function and operands[0].dtype == F32:
+            return t.call(row.function(**attrs), *operands)
+        return row.element(*operands, **attrs)
 
     def attr_values(self) -> dict[str, Any]:
         """Every attribute of the row, defaults included."""
@@ -101,10 +95,7 @@ class Elementwise(FusibleOp):
         if any(x.dtype != dtype for x in operands):
             given = " and ".join(str(x.dtype) for x in operands)
             raise self.rule("inputs must have one dtype", given, "insert a cast")
-        if dtype.kind not in row.accepts:
-            raise self.rule(
-                f"input dtype must be {kinds_text(row.accepts)}", str(dtype), "insert a cast"
-            )
+        check_kind(self, operands[0], row.accepts)
         return dtype
 
     def _shape(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
@@ -132,6 +123,12 @@ def broadcast_index(index: Index, dims: Sequence[int]) -> Index:
     """Index into an input of shape `dims`: right-aligned, 0 on broadcast axes."""
     own = index[len(index) - len(dims) :]
     return tuple(t.as_expr(0) if size == 1 else i for i, size in zip(own, dims, strict=True))
+
+
+def check_kind(op: Op, x: LogicalTensor, kinds: Sequence[str]) -> None:
+    """Raise UserError in the name of `op` if the dtype of an input is of none of these kinds."""
+    if x.dtype.kind not in kinds:
+        raise op.rule(f"input dtype must be {kinds_text(kinds)}", str(x.dtype), "insert a cast")
 
 
 def kinds_text(kinds: Sequence[str]) -> str:

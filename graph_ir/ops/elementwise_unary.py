@@ -12,7 +12,7 @@ from ...base.dtypes import BOOL, by_name
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array, GraphTensor
 from ..ir.reference import narrow, widen
 from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Elementwise, Row, define
@@ -106,12 +106,12 @@ def _call(name: str) -> Callable[[Expr], Expr]:
 class _Exponential(Elementwise):
     """exp: cheaper where the largest element was subtracted, so that it cannot overflow."""
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The row's expression, or the function for arguments that are not positive."""
         if self._is_nonpositive():
             of = t.exp_weight if _only_weighs(self.outputs[0]) else t.exp_nonpositive
-            return Pointwise(lambda reads, index: of(reads[0](index)))
-        return super().computation()
+            return of(reads[0](index))
+        return super().element(reads, index)
 
     def _is_nonpositive(self) -> bool:
         shifted = self.inputs[0].producer_owner
@@ -153,17 +153,13 @@ class _BitCount(Elementwise):
             narrow(self.row.reference(value) - self._left_out(wider), self.outputs[0].details.dtype)
         ]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The row's expression without the other bits of the byte."""
         bits, wider = self._bits()
         if not wider:
-            return super().computation()
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            counted = self.row.element(reads[0](index) & (1 << bits) - 1)
-            return counted - self._left_out(wider)
-
-        return Pointwise(element)
+            return super().element(reads, index)
+        counted = self.row.element(reads[0](index) & (1 << bits) - 1)
+        return counted - self._left_out(wider)
 
     def _bits(self) -> tuple[int, int]:
         """The bits of the type, and how many more it is computed in."""

@@ -14,7 +14,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import FormatAttr
 from ..ir.axis_attributes import AxisAttr, IntsAttr, PermutationAttr, SizesAttr, rank_of_first
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
@@ -26,6 +26,8 @@ from .elementwise import broadcast_index
 class Movement(FusibleOp):
     """Base: output element i is one input element, unchanged."""
 
+    operations: ClassVar[int] = 0
+
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The first input's dtype in the moved shape."""
         return [LogicalTensor(inputs[0].dtype, self.result_dims(inputs))]
@@ -33,10 +35,6 @@ class Movement(FusibleOp):
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """Shape of the output."""
         return inputs[0].plain_dims
-
-    def get_gflop(self) -> float:
-        """Return 0: nothing is computed."""
-        return 0.0
 
 
 @register("reorder")
@@ -57,9 +55,9 @@ class Reorder(Movement):
         """The plain array itself: layouts do not change values."""
         return [inputs[0]]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The element at the same plain index."""
-        return Pointwise(lambda reads, index: reads[0](index))
+        return reads[0](index)
 
 
 @register("transpose")
@@ -81,10 +79,10 @@ class Transpose(Movement):
             )
         ]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The element whose axis perm[i] is at index i."""
         position = [self.perm.index(axis) for axis in range(len(self.perm))]
-        return Pointwise(lambda reads, index: reads[0](tuple(index[i] for i in position)))
+        return reads[0](tuple(index[i] for i in position))
 
 
 @register("broadcast")
@@ -110,10 +108,10 @@ class Broadcast(Movement):
         """np.broadcast_to, as a separate array."""
         return [np.array(np.broadcast_to(inputs[0], self.outputs[0].details.plain_dims))]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The element at index 0 of every repeated axis."""
         dims = self.inputs[0].details.plain_dims
-        return Pointwise(lambda reads, index: reads[0](broadcast_index(index, dims)))
+        return reads[0](broadcast_index(index, dims))
 
 
 @register("concat")
@@ -149,26 +147,22 @@ class Concat(Movement):
         """np.concatenate."""
         return [np.concatenate(inputs, axis=self.axis)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The input whose range contains the index; the others are read at a clamped index and discarded."""
         axis = self.axis
         sizes = [x.details.plain_dims[axis] for x in self.inputs]
         begins = list(itertools.accumulate(sizes[:-1], initial=0))
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            here = index[axis]
-            result: Expr | None = None
-            for read, begin, size in reversed(list(zip(reads, begins, sizes, strict=True))):
-                if size == 0:
-                    continue
-                local = t.maximum(t.minimum(here - begin, size - 1), 0)
-                value = read((*index[:axis], local, *index[axis + 1 :]))
-                inside = here < begin + size
-                result = value if result is None else t.select(inside, value, result)
-            # An output without elements is never read, but its code is still generated.
-            return reads[0](index) if result is None else result
-
-        return Pointwise(element)
+        here = index[axis]
+        result: Expr | None = None
+        for read, begin, size in reversed(list(zip(reads, begins, sizes, strict=True))):
+            if size == 0:
+                continue
+            local = t.maximum(t.minimum(here - begin, size - 1), 0)
+            value = read((*index[:axis], local, *index[axis + 1 :]))
+            inside = here < begin + size
+            result = value if result is None else t.select(inside, value, result)
+        # An output without elements is never read, but its code is still generated.
+        return reads[0](index) if result is None else result
 
 
 @register("slice")
@@ -204,13 +198,9 @@ class Slice(Movement):
             result = result.take(start + step * np.arange(size), axis=axis)
         return [result]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The element at start + i * step."""
         bounds = self._bounds(self.inputs[0].details.plain_dims)
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            return reads[0](
-                tuple(i * step + start for i, (start, step, _) in zip(index, bounds, strict=True))
-            )
-
-        return Pointwise(element)
+        return reads[0](
+            tuple(i * step + start for i, (start, step, _) in zip(index, bounds, strict=True))
+        )

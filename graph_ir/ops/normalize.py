@@ -25,6 +25,7 @@ class Normalization(CompositeOp):
     All operands have x's dtype.
     """
 
+    operations: ClassVar[int] = 8  # two sums, subtract, square, multiply, scale, bias and the root
     epsilon = FloatAttr("added to the variance", default=1e-5)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
@@ -34,14 +35,10 @@ class Normalization(CompositeOp):
             given = " and ".join(str(other.dtype) for other in inputs)
             raise self.rule("inputs must have one float dtype", given, "insert a cast")
         self.check_shapes(inputs)
-        return [LogicalTensor(x.dtype, x.plain_dims)]
+        return super().infer(inputs)
 
     def check_shapes(self, inputs: Sequence[LogicalTensor]) -> None:
         """Raise UserError unless the shapes fit."""
-
-    def get_gflop(self) -> float:
-        """Eight operations per element: two sums, subtract, square, multiply, scale, bias and the root."""
-        return 8 * self.inputs[0].details.typical.elements / 1e9
 
     def _narrowed(self, value: Any) -> list[Array]:
         return [narrow(value, self.outputs[0].details.dtype)]

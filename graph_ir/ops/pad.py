@@ -15,7 +15,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import AttributeOwner, ChoiceAttr, NumberAttr
 from ..ir.axis_attributes import SizesAttr, rank_of_first
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.operands import Operand
@@ -94,29 +94,25 @@ class Pad(Movement):
             else x
         ]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The input at the clamped, mirrored or wrapped index, or the padding value."""
         axes, mode = self._axes(), self.mode
         empty = any(size == 0 for size, _, _ in axes)
         value = t.const(self.value, self.inputs[0].details.dtype.accumulator)
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            if empty and mode == "constant":
-                return value
-            position, inside = [], []
-            for i, (size, out, before) in zip(index, axes, strict=True):
-                here = i - before
-                if may_exceed(before, 0):
-                    inside.append(here >= 0)
-                if may_exceed(out - before, size):
-                    inside.append(here < size)
-                position.append(_clamped(here, size, out, before, mode))
-            result = reads[0](tuple(position))
-            for condition in inside if mode == "constant" else ():
-                result = t.select(condition, result, value)
-            return result
-
-        return Pointwise(element)
+        if empty and mode == "constant":
+            return value
+        position, inside = [], []
+        for i, (size, out, before) in zip(index, axes, strict=True):
+            here = i - before
+            if may_exceed(before, 0):
+                inside.append(here >= 0)
+            if may_exceed(out - before, size):
+                inside.append(here < size)
+            position.append(_clamped(here, size, out, before, mode))
+        result = reads[0](tuple(position))
+        for condition in inside if mode == "constant" else ():
+            result = t.select(condition, result, value)
+        return result
 
     def _axes(self) -> list[tuple[int, int, int]]:
         """(input size, output size, elements before) of each axis."""

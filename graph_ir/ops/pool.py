@@ -22,7 +22,7 @@ from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
-from .elementwise import ANY, FLOAT, NUMBER, kinds_text
+from .elementwise import ANY, FLOAT, NUMBER, check_kind
 from .reduce import identity
 from .window import Window, Windowed, window_of
 
@@ -52,9 +52,7 @@ class Pool(Windowed):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The window's output sizes instead of the last axes."""
         (x,) = inputs
-        if x.dtype.kind not in self.accepts:
-            kinds = kinds_text(self.accepts)
-            raise self.rule(f"input dtype must be {kinds}", str(x.dtype), "insert a cast")
+        check_kind(self, x, self.accepts)
         lead = x.rank - self.window.rank
         sizes = self.window.output_sizes(x.plain_dims[lead:])
         return [LogicalTensor(x.dtype, (*x.plain_dims[:lead], *sizes))]
@@ -284,10 +282,8 @@ class LocalResponseNorm(CompositeOp):
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """x's dtype and shape."""
-        (x,) = inputs
-        if not x.dtype.is_float:
-            raise self.rule("input dtype must be a float", str(x.dtype), "insert a cast")
-        return [LogicalTensor(x.dtype, x.plain_dims)]
+        check_kind(self, inputs[0], FLOAT)
+        return super().infer(inputs)
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The formula in float64."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -21,6 +21,8 @@ from .compose import Composer
 class _Scaled(CompositeOp):
     """Base: the operands after x broadcast to it."""
 
+    operations: ClassVar[int] = 3
+
     def check_shapes(self, inputs: list[LogicalTensor]) -> None:
         """Raise UserError unless scale and zero point broadcast to x, and the scale is of floats."""
         x, scale = inputs[:2]
@@ -37,10 +39,6 @@ class _Scaled(CompositeOp):
     def arithmetic(self, graph: Graph) -> list[GraphTensor]:
         """The op in elementwise ops that every format has."""
         return self.decompose(graph)
-
-    def get_gflop(self) -> float:
-        """Three operations per element."""
-        return 3 * self.inputs[0].details.typical.elements / 1e9
 
 
 @register("quantize")

@@ -22,7 +22,7 @@ from ..ir.op_kinds import FusibleOp
 from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
-from .elementwise import ANY, FLOAT, NUMBER, kinds_text
+from .elementwise import ANY, FLOAT, NUMBER, check_kind
 from .elementwise_binary import divide
 from .elementwise_unary import absolute
 
@@ -57,6 +57,7 @@ class Reduce(FusibleOp):
     Over nothing the result is the identity of the operation: 0, 1, the smallest or largest value of the type.
     """
 
+    operations: ClassVar[int] = 1
     row: ClassVar[ReduceRow]
     x = Operand()
     axes = AxesAttr("axes to reduce", default=None)
@@ -65,11 +66,8 @@ class Reduce(FusibleOp):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input without the reduced axes, or with size 1 there; same dtype."""
         (x,) = inputs
-        if x.dtype.kind not in self.row.accepts:
-            raise self.rule(
-                f"input dtype must be {kinds_text(self.row.accepts)}", str(x.dtype), "insert a cast"
-            )
-        return [LogicalTensor(x.dtype, self._dims(x))]
+        check_kind(self, x, self.row.accepts)
+        return [LogicalTensor(x.dtype, reduced_dims(x.plain_dims, self.axes, self.keep_dims))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The NumPy reduction, floats in float64 and rounded once."""
@@ -77,10 +75,6 @@ class Reduce(FusibleOp):
         with np.errstate(all="ignore"):
             value = np.asarray(self.row.reference(widen(inputs[0]), self.axes))
         return [narrow(value.reshape(out.plain_dims), out.dtype)]
-
-    def get_gflop(self) -> float:
-        """One operation per input element."""
-        return self.inputs[0].details.typical.elements / 1e9
 
     def computation(self) -> Computation:
         """The reduction over the box of reduced axes; pointwise when there are none."""
@@ -107,12 +101,6 @@ class Reduce(FusibleOp):
             {"min": "and", "max": "or"}.get(combine, combine) if dtype.kind == "bool" else combine
         )
 
-    def _dims(self, x: LogicalTensor) -> tuple[int, ...]:
-        axes = self.axes
-        if self.keep_dims:
-            return tuple(1 if axis in axes else size for axis, size in enumerate(x.plain_dims))
-        return tuple(size for axis, size in enumerate(x.plain_dims) if axis not in axes)
-
     def _source(self, index: Index, r: Index) -> Index:
         """Input index of a term: `r` on the reduced axes, the output's index elsewhere."""
         axes = self.axes
@@ -132,6 +120,12 @@ class _Largest(Reduce):
 
     def _combine(self, dtype: DType) -> str:
         return "larger" if dtype.is_float and not self.keeps_nan else super()._combine(dtype)
+
+
+def reduced_dims(dims: Sequence[Any], axes: Sequence[int], keep_dims: bool) -> tuple[Any, ...]:
+    """The shape of a reduction over some axes of `dims`, which are kept with size 1 or left out."""
+    kept = enumerate(dims)
+    return tuple(1 if i in axes else n for i, n in kept if keep_dims or i not in axes)
 
 
 def identity(combine: str, dtype: DType) -> int | float | bool:

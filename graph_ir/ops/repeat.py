@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ...tensor_ir.nodes import Expr
 from ..ir.axis_attributes import IntsAttr, rank_of_first
-from ..ir.computation import Computation, Pointwise
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.operands import Operand
@@ -35,11 +36,6 @@ class Repeat(Movement):
             x = np.repeat(x, count, axis)
         return [np.ascontiguousarray(x)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """The element at the index divided by the counts."""
-        counts = self.counts
-        return Pointwise(
-            lambda reads, index: reads[0](
-                tuple(i // count for i, count in zip(index, counts, strict=True))
-            )
-        )
+        return reads[0](tuple(i // count for i, count in zip(index, self.counts, strict=True)))

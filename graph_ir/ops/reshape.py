@@ -10,7 +10,7 @@ from ...base.size_queries import sizes_text
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.axis_attributes import SizesAttr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.operands import Operand
@@ -42,21 +42,17 @@ class Reshape(Movement):
         """np.reshape."""
         return [inputs[0].reshape(self.outputs[0].details.plain_dims)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """Each group of axes that is split or merged is linearized and split again."""
         source, result = self.inputs[0].details.plain_dims, self.outputs[0].details.plain_dims
         groups = list(reshape_groups(source, result)) if 0 not in source else []
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            position: list[Expr] = [t.as_expr(0)] * len(source)
-            for old, new in groups:
-                flat = _linear([index[axis] for axis in new], [result[axis] for axis in new])
-                sizes = [source[axis] for axis in old]
-                for axis, part in zip(old, _split(flat, sizes), strict=True):
-                    position[axis] = part
-            return reads[0](tuple(position))
-
-        return Pointwise(element)
+        position: list[Expr] = [t.as_expr(0)] * len(source)
+        for old, new in groups:
+            flat = _linear([index[axis] for axis in new], [result[axis] for axis in new])
+            sizes = [source[axis] for axis in old]
+            for axis, part in zip(old, _split(flat, sizes), strict=True):
+                position[axis] = part
+        return reads[0](tuple(position))
 
 
 def _linear(index: Sequence[Expr], sizes: Sequence[int]) -> Expr:

@@ -12,7 +12,7 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import WIDEST_ZERO
 from ...tensor_ir.nodes import Call, Expr
 from ..ir.attributes import BoolAttr, DTypeAttr, IntAttr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
@@ -63,13 +63,12 @@ class RoundSaturate(FusibleOp):
             )
             return [convert(np.rint(bounded) + F32.numpy.type(self.zero), self.dtype)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """Integers by the intrinsic `quantize`, then bounds closer than the type's; floats by bounds, then rounding."""
-        return Pointwise(self._whole if self.dtype == F32 else self._integer)
+        return (self._whole if self.dtype == F32 else self._integer)(reads[0](index))
 
-    def _whole(self, reads: Sequence[Read], index: Index) -> Expr:
+    def _whole(self, x: Expr) -> Expr:
         low, high, nan = self._quotients()
-        x = reads[0](index)
         if nan != low and not self.near:
             x = t.select(t.equal(x, x), x, nan)
         x = t.select(x > low, x, low)  # a NaN is not greater
@@ -77,8 +76,8 @@ class RoundSaturate(FusibleOp):
         whole = t.unary("round_even", x)
         return whole + float(self.zero) if self.zero else whole
 
-    def _integer(self, reads: Sequence[Read], index: Index) -> Expr:
-        dtype, x = self.dtype, reads[0](index)
+    def _integer(self, x: Expr) -> Expr:
+        dtype = self.dtype
         least, most = dtype.limits
         if self.nan != self.low and not self.near:
             x = t.select(t.equal(x, x), x, self._quotients()[2])

@@ -11,7 +11,7 @@ from ...base.dtypes import F32
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import FloatAttr
-from ..ir.computation import Computation, Index, Pointwise, Read
+from ..ir.computation import Index, Read
 from ..ir.graph import Array
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op_kinds import FusibleOp
@@ -52,11 +52,7 @@ class ScaledSum(FusibleOp):
         with np.errstate(all="ignore"):
             return [scaled_sum(x, y, self.a, self.b)]
 
-    def computation(self) -> Computation:
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
         """A multiplication and a fused multiply-add."""
-
-        def element(reads: Sequence[Read], index: Index) -> Expr:
-            x, y = (read(index) for read in reads)
-            return t.fma(x, t.const(self.a, F32), y * t.const(self.b, F32))
-
-        return Pointwise(element)
+        x, y = (read(index) for read in reads)
+        return t.fma(x, t.const(self.a, F32), y * t.const(self.b, F32))

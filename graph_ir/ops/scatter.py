@@ -13,6 +13,7 @@ from ..ir.graph_attributes import GraphAttr
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.operands import Operand, VariadicOperand
 from ..ir.registry import register
+from .gather import check_indices
 
 NUMBERS_ONLY = ("add", "mul", "min", "max")
 BITS_ONLY = ("and", "or", "xor")
@@ -52,8 +53,7 @@ class Scatter(Op):
         """The data's types and shape."""
         count = len(inputs) // 2
         indices, data, updates = inputs[0], inputs[1 : 1 + count], inputs[1 + count :]
-        if indices.dtype.kind not in ("int", "uint"):
-            raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
+        check_indices(self, indices)
         for x, u in zip(data, updates, strict=True):
             if x.plain_dims != data[0].plain_dims or u.dtype != x.dtype:
                 raise self.rule(

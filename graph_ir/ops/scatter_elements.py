@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.dims import Size
 from ...base.dtypes import S64
-from ...base.size_limits import check_equal, covers
+from ...base.size_limits import check_equal
 from ..ir.attributes import ChoiceAttr
 from ..ir.axis_attributes import AxisAttr
 from ..ir.graph import Array, Graph, GraphTensor
@@ -18,6 +18,7 @@ from ..ir.op_kinds import CompositeOp
 from ..ir.operands import Operand
 from ..ir.registry import register
 from .compose import Composer
+from .gather import check_indices, covers_others, from_front
 from .scatter import NUMBERS_ONLY, UFUNCS
 
 
@@ -40,9 +41,7 @@ class ScatterElements(CompositeOp):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The data's type and shape."""
         data, indices, updates = inputs
-        axis = self.axis
-        if indices.dtype.kind not in ("int", "uint"):
-            raise self.rule("indices must be integers", str(indices.dtype), "insert a cast")
+        check_indices(self, indices)
         if updates.rank == indices.rank:
             for one, other in zip(updates.plain_dims, indices.plain_dims, strict=True):
                 check_equal(one, other)
@@ -51,24 +50,21 @@ class ScatterElements(CompositeOp):
                 "updates must have the data's dtype and the shape of indices",
                 f"{updates}, {data} and {indices}",
             )
-        others = zip(data.plain_dims, indices.plain_dims, strict=False)
-        fits = all(i == axis or covers(full, size) for i, (full, size) in enumerate(others))
-        if indices.rank != data.rank or not fits:
+        if not covers_others(data, indices, self.axis):
             raise self.rule(
                 "indices must have the data's rank and no longer axis, the scattered one aside",
                 f"{data} and {indices}",
             )
         if self.reduction != "none" and data.dtype.kind == "bool":
             raise self.rule(f"reduction '{self.reduction}' needs numbers", str(data.dtype))
-        return [LogicalTensor(data.dtype, data.plain_dims)]
+        return super().infer(inputs)
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """One assignment or `ufunc.at` over all indices."""
         data, indices, updates = inputs
         size = data.shape[self.axis]
-        wide = indices.astype(np.int64)
         position: list[Any] = list(np.indices(indices.shape))
-        position[self.axis] = np.where(wide < 0, wide + size, wide)
+        position[self.axis] = from_front(indices, size)
         inside = (position[self.axis] >= 0) & (position[self.axis] < size)
         where = tuple(axis[inside] for axis in position)
         result: Any = data.copy()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -15,24 +15,21 @@ from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
+from .elementwise import FLOAT, check_kind
+from .reduce import reduced_dims
 
 
 class _AlongAxis(CompositeOp):
     """Base of the softmax pair. Floats only; 16-bit ones are computed in f32."""
 
+    operations: ClassVar[int] = 5  # max, subtract, exp, sum, divide
     x = Operand()
     axis = AxisAttr("normalized axis", default=-1)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input's dtype and shape."""
-        (x,) = inputs
-        if not x.dtype.is_float:
-            raise self.rule("input dtype must be a float", str(x.dtype), "insert a cast")
-        return [LogicalTensor(x.dtype, x.plain_dims)]
-
-    def get_gflop(self) -> float:
-        """Five operations per element: max, subtract, exp, sum, divide."""
-        return 5 * self.inputs[0].details.typical.elements / 1e9
+        check_kind(self, inputs[0], FLOAT)
+        return super().infer(inputs)
 
     def shifted(self, make: Composer) -> tuple[GraphTensor, GraphTensor, GraphTensor]:
         """(x - max, exp of it, its sum along the axis)."""
@@ -88,6 +85,8 @@ class LogSoftmax(_AlongAxis):
 class ReduceLogSumExp(CompositeOp):
     """log(sum(exp(x))) over `axes`. Floats only."""
 
+    operations: ClassVar[int] = 4
+
     x = Operand()
     axes = AxesAttr("axes to reduce", default=None)
     keep_dims = BoolAttr("keep reduced axes, with size 1")
@@ -95,13 +94,8 @@ class ReduceLogSumExp(CompositeOp):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The input without the reduced axes, or with size 1 there."""
         (x,) = inputs
-        if not x.dtype.is_float:
-            raise self.rule("input dtype must be a float", str(x.dtype), "insert a cast")
-        axes = self.axes
-        kept = [1 if axis in axes else size for axis, size in enumerate(x.plain_dims)]
-        if self.keep_dims:
-            return [LogicalTensor(x.dtype, tuple(kept))]
-        return [LogicalTensor(x.dtype, tuple(s for axis, s in enumerate(kept) if axis not in axes))]
+        check_kind(self, x, FLOAT)
+        return [LogicalTensor(x.dtype, reduced_dims(x.plain_dims, self.axes, self.keep_dims))]
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The formula in float64, shifted by the largest finite element."""
@@ -112,10 +106,6 @@ class ReduceLogSumExp(CompositeOp):
             shift = np.where(np.isinf(largest), 0.0, largest)
             value = np.log(np.sum(np.exp(x - shift), axis=self.axes, keepdims=True)) + shift
         return [narrow(value.reshape(out.plain_dims), out.dtype)]
-
-    def get_gflop(self) -> float:
-        """Four operations per input element."""
-        return 4 * self.inputs[0].details.typical.elements / 1e9
 
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """log(reduce_sum(exp(x - max))) + max, an infinite max is replaced so that inf - inf does not occur."""

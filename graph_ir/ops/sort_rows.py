@@ -21,6 +21,7 @@ class SortRows(Op):
     """
 
     kind: ClassVar[str] = "loop"
+    operations: ClassVar[int] = 10  # the key, and a count and a move for each of four digits
     x = Operand()
     k = SizeAttr("number of elements to keep")
     largest = BoolAttr("largest first; otherwise in ascending order", default=True)
@@ -35,7 +36,3 @@ class SortRows(Op):
     def reference(self, inputs: list[Array]) -> list[Array]:
         """A stable np.argsort."""
         return first_in_order(inputs[0], inputs[0].ndim - 1, self.k, self.largest)
-
-    def get_gflop(self) -> float:
-        """Ten operations per element: its key, and a count and a move for each of four digits."""
-        return 10 * self.inputs[0].details.typical.elements / 1e9

@@ -24,6 +24,7 @@ class Input(Op):
     """A tensor that the caller passes to each run."""
 
     kind: ClassVar[str] = "source"
+    operations: ClassVar[int] = 0
     is_input: ClassVar[bool] = True
     details = TensorTypeAttr("dtype, sizes and layout")
 
@@ -31,16 +32,13 @@ class Input(Op):
         """The declared tensor."""
         return [self.details]
 
-    def get_gflop(self) -> float:
-        """Return 0."""
-        return 0.0
-
 
 @register("constant")
 class Constant(Op):
     """A tensor known at compile time."""
 
     kind: ClassVar[str] = "source"
+    operations: ClassVar[int] = 0
     is_constant: ClassVar[bool] = True
     value = ArrayAttr("the elements, in plain layout")
     format = optional(FormatAttr("layout in memory; none: plain"))
@@ -53,10 +51,6 @@ class Constant(Op):
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The value itself."""
         return [self.value]
-
-    def get_gflop(self) -> float:
-        """Return 0."""
-        return 0.0
 
 
 class _ResultNameAttr(StrAttr):
@@ -72,6 +66,7 @@ class Output(Op):
     """A tensor that is returned to the caller."""
 
     kind: ClassVar[str] = "sink"
+    operations: ClassVar[int] = 0
     is_output: ClassVar[bool] = True
     x = Operand()
     result_name = _ResultNameAttr("name of the input or output", default="", key="temp.result")
@@ -79,7 +74,3 @@ class Output(Op):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """Return no outputs."""
         return []
-
-    def get_gflop(self) -> float:
-        """Return 0."""
-        return 0.0

@@ -18,9 +18,8 @@ from heapq import heappop, heappush
 from typing import Any
 
 from ...base.size_queries import typically_less
-from ..ir.computation import Reduction
 from ..ir.graph import Graph, GraphTensor, Op
-from ..ir.op_kinds import FusibleOp, TunableOp
+from ..ir.op_kinds import TunableOp, reduction
 from ..ops.matmul import MatmulCore
 from ..rewriting.attention import attention_group
 from ..rewriting.fusion_reasons import record_fusion
@@ -334,8 +333,8 @@ def _moves(op: Op) -> bool:
 def _reads(op: Op) -> Any:
     """Return the number of elements the op reads: a producer with fewer would be recomputed."""
     count = op.outputs[0].details.elements
-    computation = op.computation() if isinstance(op, FusibleOp) and is_reduction(op) else None
-    return count * math.prod(computation.extents) if isinstance(computation, Reduction) else count
+    found = reduction(op) if is_reduction(op) else None
+    return count * math.prod(found.extents) if found else count
 
 
 def _escaping(group: list[Op]) -> list[GraphTensor]:

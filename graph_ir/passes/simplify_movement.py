@@ -13,7 +13,7 @@ from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.registry import names_where
 from ..ops.elementwise import Elementwise
 from ..ops.movement import Slice, Transpose
-from ..ops.reduce import Reduce
+from ..ops.reduce import Reduce, reduced_dims
 from ..ops.softmax import ReduceLogSumExp
 from ..rewriting.rewrite import Rule, rewrite
 from ..schedule.context import LowerContext
@@ -78,8 +78,7 @@ def _keep_reduced_axes(graph: Graph, op: Op) -> GraphTensor | None:
     inner = x.producer_owner
     if not isinstance(inner, (Reduce, ReduceLogSumExp)) or inner.keep_dims:
         return None
-    dims = enumerate(inner.inputs[0].details.plain_dims)
-    kept = tuple(1 if axis in inner.axes else size for axis, size in dims)
+    kept = reduced_dims(inner.inputs[0].details.plain_dims, inner.axes, True)
     if kept != op.outputs[0].details.plain_dims or len(x.uses) > 1:
         return None
     attrs = {**inner.attrs, "keep_dims": True}

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TypeGuard
 
-from ..ir.computation import Pointwise, Reduction
+from ..ir.computation import Pointwise
 from ..ir.format import Format, plain
 from ..ir.graph import GraphTensor, Op
-from ..ir.op_kinds import FusibleOp, TunableOp
+from ..ir.op_kinds import FusibleOp, TunableOp, reduction
 from ..ir.registry import names_where
 from ..ir.reshape_layout import reshaped_formats
 from ..ops.reduce import Reduce
@@ -24,11 +24,7 @@ def is_pointwise(op: Op) -> bool:
 
 def is_reduction(op: Op) -> bool:
     """Return whether the op combines many input elements into one output element."""
-    return (
-        isinstance(op, FusibleOp)
-        and op.kind == "fusible"
-        and isinstance(op.computation(), Reduction)
-    )
+    return op.kind == "fusible" and reduction(op) is not None
 
 
 def is_elementwise(op: Op) -> bool:

@@ -8,10 +8,8 @@ from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Block, For, Let, Load, Var
 from ...tensor_ir.split_loop import split_loop
 from ...tensor_ir.visitor import vars_in, walk
-from ..ir.computation import Reduction
-from ..ir.graph import GraphTensor
 from ..ir.group_values import GroupValues, parameters
-from ..ir.op_kinds import FusibleOp
+from ..ir.op_kinds import reduction
 from ..rewriting.kernel_group import KernelGroup
 
 
@@ -42,13 +40,11 @@ def has_edges(group: KernelGroup) -> bool:
 def walks_result(group: KernelGroup) -> bool:
     """Return whether a reduction has a load that is contiguous in the innermost axis of its output."""
     values, index = _values(group)
-    reduced = next(x for op in group.ops for x in op.outputs if _reduction(x) is not None)
-    reduction = _reduction(reduced)
-    assert reduction is not None
-    r = tuple(Var(f"r{axis}") for axis in range(len(reduction.extents)))
-    inputs = [values.read(x) for x in reduced.producer_owner.inputs]
+    op, found = next((op, found) for op in group.ops if (found := reduction(op)) is not None)
+    r = tuple(Var(f"r{axis}") for axis in range(len(found.extents)))
+    inputs = [values.read(x) for x in op.inputs]
     plain = group.outputs[0].details.format.plain_index(index)
-    values.bind(reduction.element(inputs, plain, r), "term")
+    values.bind(found.element(inputs, plain, r), "term")
     return bool(index) and is_contiguous(values.lets, index[-1])
 
 
@@ -72,9 +68,3 @@ def _values(group: KernelGroup) -> tuple[GroupValues, tuple[Var, ...]]:
     values = GroupValues({x: b for x, b in memory.items() if x not in group.outputs})
     dims = group.outputs[0].details.physical_dims
     return values, tuple(Var(f"i{axis}") for axis in range(len(dims)))
-
-
-def _reduction(tensor: GraphTensor) -> Reduction | None:
-    op = tensor.producer_owner
-    computation = op.computation() if isinstance(op, FusibleOp) else None
-    return computation if isinstance(computation, Reduction) else None

@@ -8,9 +8,8 @@ from functools import cached_property
 
 from ...base.dims import Size, is_known
 from ...base.size_queries import typical
-from ..ir.computation import Reduction
 from ..ir.graph import GraphTensor, Op
-from ..ir.op_kinds import FusibleOp
+from ..ir.op_kinds import reduction
 from ..ir.schedule import Parameter, Schedule
 from ..ops.movement import Concat
 from ..rewriting.groups import is_elementwise, reduces_rows
@@ -369,14 +368,14 @@ def loop_space(group: KernelGroup, ctx: LowerContext) -> LoopSpace:
     rows = first.inputs[0].details.plain_dims
     if len(reductions) > 1 or (output.details.plain_dims == rows and reduces_rows(first)):
         return RowSpace("rows", group, math.prod(rows), ctx)
-    computation = first.computation() if isinstance(first, FusibleOp) else None
-    assert isinstance(computation, Reduction)
-    return ReductionSpace("reduction", group, elements * math.prod(computation.extents), ctx)
+    found = reduction(first)
+    assert found is not None
+    return ReductionSpace("reduction", group, elements * math.prod(found.extents), ctx)
 
 
 def combines(op: Op) -> bool:
     """Return whether the op is lowered as a reduction: matmuls of types without a template are."""
-    return isinstance(op, FusibleOp) and isinstance(op.computation(), Reduction)
+    return reduction(op) is not None
 
 
 def joined_concat(ops: Sequence[Op], output: GraphTensor) -> Concat | None:

@@ -31,7 +31,7 @@ from ...tensor_ir.visitor import vars_in, walk
 from ..ir.computation import Index, Reduction
 from ..ir.graph import GraphTensor
 from ..ir.group_values import GroupValues, narrow, stored_at
-from ..ir.op_kinds import FusibleOp
+from ..ir.op_kinds import reduction
 from .merged_axes import flat_buffers, merged_axes
 
 Tasks = int | Expr
@@ -157,10 +157,9 @@ def _read_axis(values: GroupValues, index: Sequence[Var]) -> int:
 
 def reduction_of(tensor: GraphTensor) -> Reduction:
     """The computation of the reduction op that makes `tensor`."""
-    op = tensor.producer_owner
-    computation = op.computation() if isinstance(op, FusibleOp) else None
-    assert isinstance(computation, Reduction)
-    return computation
+    found = reduction(tensor.producer_owner)
+    assert found is not None
+    return found
 
 
 def clamped(index: Index, dims: Sequence[int], padded: bool) -> Index:
