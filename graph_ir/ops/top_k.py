@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ...base.dims import Size, is_known
@@ -70,30 +72,30 @@ class TopK(CompositeOp):
     def decompose(self, graph: Graph) -> list[GraphTensor]:
         """Transpose the axis to the end, order rows there, and transpose back."""
         make = Composer(graph, self)
-        (x,), axis = self.inputs, self.axis
-        rank = x.details.rank
-        perm = tuple(i for i in range(rank) if i != axis) + (axis,)
-        rows = x if axis == rank - 1 else make("transpose", x, perm=perm)
-        if self.outputs[0].details.is_empty:
-            return [
-                make("cast", self._first(make, x, axis), dtype=d.details.dtype.name)
-                for d in self.outputs
-            ]
-        if self.largest and is_known(self.k) and self.k <= _MAX_ROUNDS:
-            indices = self._take_out(make, rows)
-        else:
-            indices = self._count_before(make, rows)
-        values = make("gather_elements", rows, indices, axis=rank - 1)
-        if axis == rank - 1:
-            return [values, indices]
-        back = tuple(perm.index(i) for i in range(rank))
-        return [make("transpose", y, perm=back) for y in (values, indices)]
+        if self.outputs[0].details.is_empty:  # nothing to order
+            dims = self.outputs[0].details.plain_dims
+            first = make("slice", self.x, starts=(0,) * len(dims), sizes=dims)
+            return [make("cast", first, dtype=y.details.dtype) for y in self.outputs]
+        takes_out = self.largest and is_known(self.k) and self.k <= _MAX_ROUNDS
+        order = self._take_out if takes_out else self._count_before
 
-    def _first(self, make: Composer, x: GraphTensor, axis: int) -> GraphTensor:
-        """The first k elements unchanged: a tensor of the right shape if there is nothing to order."""
-        dims = self.outputs[0].details.plain_dims
-        zeros, ones = (0,) * len(dims), (1,) * len(dims)
-        return make("slice", x, starts=zeros, steps=ones, sizes=dims)
+        def ordered(rows: GraphTensor) -> list[GraphTensor]:
+            indices = order(make, rows)
+            return [make("gather_elements", rows, indices, axis=rows.details.rank - 1), indices]
+
+        return self.by_rows(graph, ordered)
+
+    def by_rows(
+        self, graph: Graph, ordered: Callable[[GraphTensor], list[GraphTensor]]
+    ) -> list[GraphTensor]:
+        """The axis transposed to the end, its rows `ordered` there, and both results transposed back."""
+        make, rank, axis = Composer(graph, self), self.x.details.rank, self.axis
+        if axis == rank - 1:
+            return ordered(self.x)
+        perm = (*(i for i in range(rank) if i != axis), axis)
+        back = tuple(perm.index(i) for i in range(rank))
+        found = ordered(make("transpose", self.x, perm=perm))
+        return [make("transpose", y, perm=back) for y in found]
 
     def _take_out(self, make: Composer, rows: GraphTensor) -> GraphTensor:
         """k times, the largest of the elements after the last one selected."""

@@ -20,6 +20,7 @@ from ...base.size_queries import lone_symbol
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.note import Note
+from ..rewriting.rewrite import replace_ops
 
 ALIASES: Note[tuple[Alias, ...]] = Note("aliases", tuple)
 
@@ -151,19 +152,22 @@ def _grow(graph: Graph, given: Op, output: Op) -> tuple[int, Size, Size]:
 
 def _attend_in_place(graph: Graph) -> None:
     """Give attention to a cache all rows of buffers of which it reads the first ones: it knows how many count."""
-    for op in [one for one in graph.ops if one.op_name == "cached_attention"]:
+
+    def in_place(graph: Graph, op: Op) -> list[GraphTensor] | None:
+        if op.op_name != "cached_attention":
+            return None
         q, keys, values, lengths, *scales = op.inputs
         rows = [x.producer_owner for x in (keys, values, *scales)]
         if any(
             one.op_name != "slice" or one.inputs[0].producer_owner.op_name != "update_in_place"
             for one in rows
         ):
-            continue
+            return None
         keys, values, *scales = (one.inputs[0] for one in rows)
         operands = [q, keys, values, lengths, *scales]
-        made = graph.make(op.op_name, operands, op.attrs, f"{op.name}.in_place")
-        op.outputs[0].replace_uses(made.outputs[0])
-        graph.remove([op])
+        return graph.make(op.op_name, operands, op.attrs, f"{op.name}.in_place").outputs
+
+    replace_ops(graph, in_place)
 
 
 def _first(graph: Graph, x: GraphTensor, axis: int, count: Size) -> GraphTensor:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.kernel_call import call_kernel
-from ..rewriting.decisions import record
+from ..rewriting.rewrite import replace_ops
 from ..schedule.context import LowerContext
 from ..schedule.user_code import KERNELS, kernels_for
 
@@ -21,16 +21,12 @@ def call_kernels(graph: Graph, ctx: LowerContext) -> bool:
     """
     if not KERNELS and not ctx.lowerings:
         return False
-    replaced = []
-    for op in list(graph.ops):
+
+    def called(graph: Graph, op: Op) -> list[GraphTensor] | None:
         found = kernels_for(op, ctx)
-        if found:
-            result = call_kernel(graph, op, found[0].name)
-            op.outputs[0].replace_uses(result)
-            why = f"the kernel '{found[0].name}' of user code accepts it"
-            record(graph, "form", [op.name], [result.producer_owner.name], why)
-            replaced.append(op)
-    graph.remove(replaced)
-    if replaced:
-        graph.sort()
-    return bool(replaced)
+        return [call_kernel(graph, op, found[0].name)] if found else None
+
+    def why(op: Op) -> str:
+        return f"the kernel '{kernels_for(op, ctx)[0].name}' of user code accepts it"
+
+    return replace_ops(graph, called, "form", why)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, Op
-from ..ir.op_kinds import CompositeOp
-from ..rewriting.decisions import record
+from operator import attrgetter
+
+from ..ir.graph import Graph, GraphTensor, Op
+from ..ops.convolution_transpose import ConvolutionTranspose
+from ..rewriting.rewrite import replace_ops
 from ..rewriting.values import constant_values
 from ..schedule.context import LowerContext
 
@@ -27,23 +29,19 @@ def decompose_transposed(graph: Graph, ctx: LowerContext) -> bool:
 
 def transposed_as_convolutions(graph: Graph) -> bool:
     """The same, whatever precision was requested."""
-    replaced: list[Op] = []
-    for op in list(graph.ops):
-        if op.op_name != "convolution_transpose":
-            continue
-        assert isinstance(op, CompositeOp)
+    made: list[Op] = []
+
+    def parts(graph: Graph, op: Op) -> list[GraphTensor] | None:
+        if not isinstance(op, ConvolutionTranspose):
+            return None
         count = len(graph.ops)
-        (result,) = op.decompose(graph)
-        made = graph.ops[count:]
-        record(graph, "decomposed", [op.name], [part.name for part in made], op.op_name)
-        op.outputs[0].replace_uses(result)
-        replaced.append(op)
-        for part in made:
-            known = constant_values(part.inputs) if part.inputs else None
-            if known is not None:
-                (value,) = part.reference(known)
-                part.outputs[0].replace_uses(graph.make_constant(value))
-                replaced.append(part)
-    graph.remove(replaced[::-1])
-    graph.sort()
-    return bool(replaced)
+        results = op.decompose(graph)
+        made.extend(graph.ops[count:])
+        return results
+
+    def evaluated(graph: Graph, op: Op) -> list[GraphTensor] | None:
+        known = constant_values(op.inputs) if op in made and op.inputs else None
+        return None if known is None else [graph.make_constant(op.reference(known)[0])]
+
+    changed = replace_ops(graph, parts, "decomposed", attrgetter("op_name"))
+    return replace_ops(graph, evaluated) or changed

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from ...base.dims import bounds
-from ..ir.graph import Graph, GraphTensor
-from ..ops.compose import Composer
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.top_k import TopK
-from ..rewriting.decisions import record
+from ..rewriting.rewrite import replace_ops
 from ..schedule.context import LowerContext
 
 LEAST = 64
@@ -23,17 +24,7 @@ def sort_long_rows(graph: Graph, ctx: LowerContext) -> bool:
     Axes of dynamic size count as long.
     Requires: plain formats. Ensures: topological order.
     """
-    found = [op for op in graph.ops if isinstance(op, TopK) and _is_long(op)]
-    for op in found:
-        count = len(graph.ops)
-        for old, new in zip(op.outputs, _sorted(graph, op), strict=True):
-            old.replace_uses(new)
-        made = [part.name for part in graph.ops[count:]]
-        record(graph, "decomposed", [op.name], made, op.op_name)
-    graph.remove(found)
-    if found:
-        graph.sort()
-    return bool(found)
+    return replace_ops(graph, _sorted, "decomposed", attrgetter("op_name"))
 
 
 def _is_long(op: TopK) -> bool:
@@ -41,15 +32,10 @@ def _is_long(op: TopK) -> bool:
     return bounds(size)[1] >= LEAST and not op.outputs[0].details.is_empty
 
 
-def _sorted(graph: Graph, op: TopK) -> list[GraphTensor]:
+def _sorted(graph: Graph, op: Op) -> list[GraphTensor] | None:
     """The axis transposed to the end, sorted there, and back."""
-    make, (x,), axis = Composer(graph, op), op.inputs, op.axis
-    rank = x.details.rank
-    perm = (*(i for i in range(rank) if i != axis), axis)
-    rows = x if axis == rank - 1 else make("transpose", x, perm=perm)
+    if not isinstance(op, TopK) or not _is_long(op):
+        return None
     attrs = {"k": op.k, "largest": op.largest}
-    outputs = graph.make("sort_rows", [rows], attrs, f"{op.name}.sort_rows").outputs
-    if axis == rank - 1:
-        return outputs
-    back = tuple(perm.index(i) for i in range(rank))
-    return [make("transpose", y, perm=back) for y in outputs]
+    name = f"{op.name}.sort_rows"
+    return op.by_rows(graph, lambda rows: graph.make("sort_rows", [rows], attrs, name).outputs)

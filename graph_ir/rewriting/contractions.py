@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ...base.dtypes import F32
 from ..ir.graph import Graph, GraphTensor, Op
 from .decisions import record
+from .rewrite import replace_ops
 
 FEWEST_MULTIPLY_ADDS = 4096
 """Smaller matmuls take no time worth saving."""
@@ -25,12 +26,10 @@ Lower = Callable[[Op], tuple[GraphTensor | None, str]]
 
 def replace_contractions(graph: Graph, precision: str, lower: Lower) -> bool:
     """Replace the matmuls and convolutions that `lower` takes; each choice is recorded with its reason."""
-    replaced: list[Op] = []
-    for op in list(graph.ops):
-        if op.op_name not in CONTRACTIONS:
-            continue
-        if any(x.details.dtype != F32 for x in op.inputs[:2]):
-            continue
+
+    def lowered(graph: Graph, op: Op) -> list[GraphTensor] | None:
+        if op.op_name not in CONTRACTIONS or any(x.details.dtype != F32 for x in op.inputs[:2]):
+            return None
         found, why = None, "too small to gain"
         if op.op_name == "grouped_matmul":
             why = "rows of groups have no form in a lower precision"
@@ -39,9 +38,6 @@ def replace_contractions(graph: Graph, precision: str, lower: Lower) -> bool:
         results = [op.name] if found is None else [found.producer_owner.name]
         verdict = "stays f32" if found is None else precision
         record(graph, "precision", [op.name], results, f"{verdict}: {why}")
-        if found is not None:
-            op.outputs[0].replace_uses(found)
-            replaced.append(op)
-    graph.remove(replaced)
-    graph.sort()
-    return bool(replaced)
+        return None if found is None else [found]
+
+    return replace_ops(graph, lowered)

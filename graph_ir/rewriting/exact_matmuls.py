@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from ...base.dtypes import S32
-from ..ir.graph import Graph, Op
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.contraction_types import is_byte
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
+from .rewrite import replace_ops
 
 
 def _wraps(op: Op) -> bool:
@@ -20,12 +21,13 @@ def with_exact_matmuls(graph: Graph) -> Graph:
     if not any(map(_wraps, graph.ops)):
         return graph
     twin = graph.copy()
-    replaced = list(filter(_wraps, twin.ops))
-    for op in replaced:
-        (result,) = op.outputs
-        exact = twin.make(op.op_name, op.inputs, {**op.attrs, "dtype": S32}, op.name)
-        cast = twin.make("cast", exact.outputs, {"dtype": result.details.dtype}, f"{op.name}.cast")
-        result.replace_uses(cast.outputs[0])
-    twin.remove(replaced)
-    twin.sort()
+    replace_ops(twin, _exact)
     return twin
+
+
+def _exact(graph: Graph, op: Op) -> list[GraphTensor] | None:
+    if not _wraps(op):
+        return None
+    exact = graph.make(op.op_name, op.inputs, {**op.attrs, "dtype": S32}, op.name)
+    dtype = op.outputs[0].details.dtype
+    return graph.make("cast", exact.outputs, {"dtype": dtype}, f"{op.name}.cast").outputs

@@ -17,6 +17,9 @@ rewriting terminates."""
 Rules = Mapping[str, Sequence[Rule]]
 """Rules by the name of the op they match, tried in order."""
 
+Parts = Callable[[Graph, Op], Sequence[GraphTensor] | None]
+"""Returns the tensors that replace the results of an op, perhaps of ops that it appends; None for an op that stays."""
+
 MAX_PER_OP = 50
 """Applications per op after which rewriting is assumed not to terminate."""
 
@@ -42,6 +45,43 @@ def rewrite(graph: Graph, rules: Rules) -> bool:
         graph.remove(state.gone.values())
         graph.sort()
     return changed
+
+
+def replace_ops(
+    graph: Graph, parts: Parts, kind: str = "", why: Callable[[Op], str] = str, nested: bool = False
+) -> bool:
+    """Replace each op that `parts` has other tensors for, then sort. Return whether there were any.
+
+    Args:
+        kind: records each replacement as a decision of this kind, for the reason `why(op)`.
+        nested: replaces ops that `parts` appends too, and goes from the last op to the first.
+    """
+    replaced: list[Op] = []
+    pending = list(graph.ops if nested else reversed(graph.ops))
+    while pending:
+        op = pending.pop()
+        count = len(graph.ops)
+        results = parts(graph, op)
+        if results is None:
+            continue
+        made = graph.ops[count:]
+        if kind:
+            record(graph, kind, [op.name], [part.name for part in made], why(op))
+        pending.extend(made if nested else ())
+        for old, new in zip(op.outputs, results, strict=True):
+            _check_type(op, old, new, "decomposed into" if nested else "replaced by")
+            old.replace_uses(new)
+        replaced.append(op)
+    graph.remove(replaced)
+    if replaced:
+        graph.sort()
+    return bool(replaced)
+
+
+def _check_type(op: Op, old: GraphTensor, new: GraphTensor, became: str) -> None:
+    types = [(x.details.dtype, x.details.plain_dims) for x in (old, new)]
+    if types[0] != types[1]:
+        raise InternalError(f"{op.op_name} '{op.name}': {old.details} was {became} {new.details}")
 
 
 class _Rewriting:
@@ -89,13 +129,7 @@ class _Rewriting:
     def replace(self, op: Op, result: GraphTensor) -> list[str]:
         """Have the users of an op read `result` instead; the names of the ops that were dropped."""
         old = op.outputs[0]
-        if (old.details.dtype, old.details.plain_dims) != (
-            result.details.dtype,
-            result.details.plain_dims,
-        ):
-            raise InternalError(
-                f"{op.op_name} '{op.name}': {old.details} was replaced by {result.details}"
-            )
+        _check_type(op, old, result, "replaced by")
         dropped: list[str] = []
         if result is old:
             self.visit(op)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..ir.graph import Graph, Op
+from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.cumulative import DoubledScan
 from ..ops.quantize import Dequantize, Quantize
+from .rewrite import replace_ops
 
 QUANTIZATION = ("quantize", "dequantize")
 
@@ -22,14 +23,15 @@ def written_out(graph: Graph, has: Callable[[Op], bool] = _never) -> Graph:
     """
     if not any(_is_replaced(op, has) for op in graph.ops):
         return graph
-    twin = graph.copy()
-    replaced = [op for op in twin.ops if _is_replaced(op, has)]
-    for op in replaced:
+
+    def arithmetic(graph: Graph, op: Op) -> list[GraphTensor] | None:
+        if not _is_replaced(op, has):
+            return None
         assert isinstance(op, Quantize | Dequantize | DoubledScan)
-        (result,) = op.arithmetic(twin)
-        op.outputs[0].replace_uses(result)
-    twin.remove(replaced)
-    twin.sort()
+        return op.arithmetic(graph)
+
+    twin = graph.copy()
+    replace_ops(twin, arithmetic)
     return twin
 
 

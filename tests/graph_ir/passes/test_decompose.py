@@ -49,12 +49,6 @@ def test_softmax_becomes_its_parts() -> None:
     assert not run_pass(decompose, graph)
 
 
-def test_kept_names_stay() -> None:
-    graph = graph_of(SOFTMAX)
-    assert not decompose(graph, CONTEXT, frozenset({"softmax"}))
-    assert [op.op_name for op in graph.ops] == ["input", "softmax", "relu", "output", "output"]
-
-
 def test_composites_inside_composites() -> None:
     graph = graph_of(SOFTMAX.replace("softmax", "test_nested").replace(", attrs = {axis: -1}", ""))
     assert run_pass(decompose, graph, exact=False)
