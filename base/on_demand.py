@@ -1,9 +1,11 @@
-"""Functions whose modules are loaded when they are first called: a process that compiles one op loads no other's."""
+"""Modules that are loaded by name: of a function when it is first called, so that a process that compiles one op loads
+no other's; all of a package whose modules register what they define."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
+from pkgutil import iter_modules
 from typing import Any
 
 OFFERED: dict[str, Callable[..., Any]] = {}
@@ -18,3 +20,9 @@ def on_demand(name: str, package: str) -> Callable[..., Any]:
         return getattr(import_module(module, package), function)(*args, **kwargs)
 
     return call
+
+
+def load_modules(package: str, path: Iterable[str]) -> None:
+    """Import every module of a package, given its `__name__` and `__path__`."""
+    for module in iter_modules(path):
+        import_module(f"{package}.{module.name}")

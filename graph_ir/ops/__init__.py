@@ -3,11 +3,8 @@
 May import: ir and the rooms below graph_ir; never how ops run.
 """
 
-from importlib import import_module
-from pkgutil import iter_modules
-
+from ...base.on_demand import load_modules
 from ..ir.registry import seal
 
-for _module in iter_modules(__path__):
-    import_module(f"{__name__}.{_module.name}")
+load_modules(__name__, __path__)
 seal()
