@@ -14,12 +14,17 @@ OFFERED: dict[str, Callable[..., Any]] = {}
 
 def on_demand(name: str, package: str) -> Callable[..., Any]:
     """A function that calls the one that is called `.module:function` in a package, as entry points are written."""
-    module, function = name.split(":")
 
     def call(*args: Any, **kwargs: Any) -> Any:
-        return getattr(import_module(module, package), function)(*args, **kwargs)
+        return loaded(name, package)(*args, **kwargs)
 
     return call
+
+
+def loaded(name: str, package: str) -> Any:
+    """The function itself, whose module is imported now."""
+    module, function = name.split(":")
+    return getattr(import_module(module, package), function)
 
 
 def load_modules(package: str, path: Iterable[str]) -> None:

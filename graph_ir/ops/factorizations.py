@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from ...base.dtypes import DType
@@ -15,11 +13,6 @@ from .linear_algebra import MatrixOp
 
 MAX_SWEEPS = 40
 """Rounds through all pairs of rows after which Jacobi's method ends; it converges in 6 to 12."""
-
-
-def _flat(x: Array) -> Array:
-    """Return a copy with one axis for the batch."""
-    return x.reshape(math.prod(x.shape[:-2]), *x.shape[-2:]).copy()
 
 
 def rotation_limit(dtype: DType) -> float:
@@ -46,16 +39,12 @@ class Householder(MatrixOp):
             LogicalTensor(a.dtype, (*a.plain_dims[:-2], steps)),
         ]
 
-    def reference(self, inputs: list[Array]) -> list[Array]:
+    def solve(self, operands: list[Array], results: list[Array]) -> None:
         """Column by column."""
-        flat = _flat(inputs[0])
-        scales = np.zeros((len(flat), min(flat.shape[1:])), flat.dtype)
-        with np.errstate(all="ignore"):
-            for matrix, found in zip(flat, scales, strict=True):
-                for k in range(found.size):
-                    found[k] = _reflect(matrix, k)
-        batch = inputs[0].shape[:-2]
-        return [flat.reshape(inputs[0].shape), scales.reshape(*batch, scales.shape[1])]
+        matrix, scales = results
+        matrix[...] = operands[0]
+        for k in range(scales.size):
+            scales[k] = _reflect(matrix, k)
 
     def get_gflop(self) -> float:
         """Four operations for each element and reflection."""
@@ -98,24 +87,16 @@ class HouseholderProduct(MatrixOp):
         if not scales.rank or not scales.plain_dims[-1] <= columns <= rows:
             rule = "there must be at most as many scales as columns, and as columns as rows"
             raise self.rule(rule, f"{packed} and {scales}")
-        return [LogicalTensor(packed.dtype, packed.plain_dims)]
+        return super().infer(inputs)
 
-    def reference(self, inputs: list[Array]) -> list[Array]:
+    def solve(self, operands: list[Array], results: list[Array]) -> None:
         """The last reflection first."""
-        packed, scales = inputs
-        rows, columns = packed.shape[-2:]
-        result = np.zeros((math.prod(packed.shape[:-2]), rows, columns), packed.dtype)
-        sources = packed.reshape(result.shape)
-        with np.errstate(all="ignore"):
-            for q, source, found in zip(
-                result, sources, scales.reshape(len(result), scales.shape[-1]), strict=True
-            ):
-                q[:columns] = np.eye(columns)
-                for k in reversed(range(found.size)):
-                    v = source[k:, k].copy()
-                    v[0] = 1
-                    q[k:, k:] -= np.outer(found[k] * v, v @ q[k:, k:])
-        return [result.reshape(packed.shape)]
+        (packed, scales), (q,) = operands, results
+        q[...] = np.eye(*q.shape)
+        for k in reversed(range(scales.size)):
+            v = packed[k:, k].copy()
+            v[0] = 1
+            q[k:, k:] -= np.outer(scales[k] * v, v @ q[k:, k:])
 
     def get_gflop(self) -> float:
         """Four operations for each element and reflection."""
@@ -142,19 +123,11 @@ class SVD(MatrixOp):
         dims = ((*batch, rows, rows), (*batch, rows), a.plain_dims)
         return [LogicalTensor(a.dtype, sizes) for sizes in dims]
 
-    def reference(self, inputs: list[Array]) -> list[Array]:
+    def solve(self, operands: list[Array], results: list[Array]) -> None:
         """Rotate pairs of rows until all are orthogonal."""
-        (a,) = inputs
-        rows = a.shape[-2]
-        right = _flat(a)
-        left = np.tile(np.eye(rows, dtype=a.dtype), (len(right), 1, 1))
-        values = np.zeros((len(right), rows), a.dtype)
-        with np.errstate(all="ignore"):
-            for i in range(len(right)):
-                _rotate_rows(left[i], values[i], right[i])
-        batch = a.shape[:-2]
-        found = ((left, (rows, rows)), (values, (rows,)), (right, a.shape[-2:]))
-        return [x.reshape(*batch, *dims) for x, dims in found]
+        left, values, right = results
+        left[...], right[...] = np.eye(len(left)), operands[0]
+        _rotate_rows(left, values, right)
 
     def get_gflop(self) -> float:
         """Ten rounds through all pairs of rows."""
@@ -243,18 +216,11 @@ class Eigh(MatrixOp):
         self.checked(a)
         return [LogicalTensor(a.dtype, a.plain_dims), LogicalTensor(a.dtype, a.plain_dims[:-1])]
 
-    def reference(self, inputs: list[Array]) -> list[Array]:
+    def solve(self, operands: list[Array], results: list[Array]) -> None:
         """Rotate pairs of rows and columns until the matrix is diagonal."""
-        (a,) = inputs
-        size = a.shape[-1]
-        whole = np.tril(a) + np.tril(a, -1).swapaxes(-1, -2)
-        flat = _flat(whole)
-        vectors = np.tile(np.eye(size, dtype=a.dtype), (len(flat), 1, 1))
-        values = np.zeros((len(flat), size), a.dtype)
-        with np.errstate(all="ignore"):
-            for i in range(len(flat)):
-                _diagonalize(vectors[i], values[i], flat[i])
-        return [vectors.reshape(a.shape), values.reshape(a.shape[:-1])]
+        (a,), (vectors, values) = operands, results
+        vectors[...] = np.eye(len(a))
+        _diagonalize(vectors, values, np.tril(a) + np.tril(a, -1).T)
 
     def get_gflop(self) -> float:
         """Ten rounds through all pairs of rows."""

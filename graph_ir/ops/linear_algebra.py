@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import ClassVar
 
 import numpy as np
 
 from ...base.dtypes import F32, F64, S32
+from ...base.errors import InternalError
 from ..ir.attributes import BoolAttr
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
@@ -38,6 +38,21 @@ class MatrixOp(Op):
             )
         return int(sizes[0]), int(sizes[1])
 
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """Each matrix of the batch by itself, in its own type."""
+        batch = inputs[0].shape[:-2]
+        details = [y.details for y in self.outputs]
+        shapes = [(*batch, *y.plain_dims[len(batch) :]) for y in details]
+        results = [np.zeros(s, y.dtype.numpy) for s, y in zip(shapes, details, strict=True)]
+        with np.errstate(all="ignore"):
+            for at in np.ndindex(*batch):
+                self.solve([x[at] for x in inputs], [y[at] for y in results])
+        return results
+
+    def solve(self, operands: list[Array], results: list[Array]) -> None:
+        """Fill the results, which are zeros, for one matrix."""
+        raise InternalError(f"op '{self.op_name}' has no reference")
+
 
 @register("triangular_solve")
 class TriangularSolve(MatrixOp):
@@ -66,20 +81,16 @@ class TriangularSolve(MatrixOp):
         """Return whether the first row is solved first."""
         return self.lower != self.transpose_a
 
-    def reference(self, inputs: list[Array]) -> list[Array]:
+    def solve(self, operands: list[Array], results: list[Array]) -> None:
         """Substitution, row by row."""
-        a, b = inputs
-        a = a.swapaxes(-1, -2) if self.transpose_a else a
-        x, count = np.zeros_like(b), b.shape[-2]
-        with np.errstate(all="ignore"):
-            for step in range(count):
-                row = step if self.is_forward else count - 1 - step
-                solved = slice(0, row) if self.is_forward else slice(row + 1, count)
-                known = np.einsum("...k,...km->...m", a[..., row, solved], x[..., solved, :])
-                x[..., row, :] = b[..., row, :] - known
-                if not self.unit_diagonal:
-                    x[..., row, :] /= a[..., row, row, None]
-        return [x]
+        (a, b), (x,) = operands, results
+        a, count = a.T if self.transpose_a else a, len(b)
+        for step in range(count):
+            row = step if self.is_forward else count - 1 - step
+            solved = slice(0, row) if self.is_forward else slice(row + 1, count)
+            x[row] = b[row] - np.einsum("k,km->m", a[row, solved], x[solved])
+            if not self.unit_diagonal:
+                x[row] /= a[row, row]
 
     def get_gflop(self) -> float:
         """A multiplication and an addition for each element of the triangle and column."""
@@ -98,21 +109,18 @@ class Cholesky(MatrixOp):
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The shape of a."""
         self.checked(inputs[0])
-        return [LogicalTensor(inputs[0].dtype, inputs[0].plain_dims)]
+        return super().infer(inputs)
 
-    def reference(self, inputs: list[Array]) -> list[Array]:
+    def solve(self, operands: list[Array], results: list[Array]) -> None:
         """Column by column."""
-        factor = np.tril(inputs[0])
-        size = factor.shape[-1]
-        with np.errstate(all="ignore"):
-            for k in range(size):
-                root = np.sqrt(factor[..., k, k])
-                factor[..., k:, k] /= root[..., None]
-                factor[..., k, k] = root
-                column = factor[..., k + 1 :, k]
-                outer = column[..., :, None] * column[..., None, :]
-                factor[..., k + 1 :, k + 1 :] -= np.tril(outer)
-        return [factor]
+        (factor,) = results
+        factor[...] = np.tril(operands[0])
+        for k in range(len(factor)):
+            root = np.sqrt(factor[k, k])
+            factor[k:, k] /= root
+            factor[k, k] = root
+            column = factor[k + 1 :, k]
+            factor[k + 1 :, k + 1 :] -= np.tril(np.outer(column, column))
 
     def get_gflop(self) -> float:
         """A third of the cube of the size."""
@@ -137,27 +145,16 @@ class LU(MatrixOp):
         order = LogicalTensor(S32, a.plain_dims[:-1])
         return [LogicalTensor(a.dtype, a.plain_dims), pivots, order]
 
-    def reference(self, inputs: list[Array]) -> list[Array]:
+    def solve(self, operands: list[Array], results: list[Array]) -> None:
         """Gaussian elimination, column by column."""
-        whole = inputs[0].copy()
-        steps, count = min(whole.shape[-2:]), math.prod(whole.shape[:-2])
-        flat = whole.reshape(count, *whole.shape[-2:])
-        pivots = np.zeros((count, steps), np.int32)
-        order = np.tile(np.arange(whole.shape[-2], dtype=np.int32), (count, 1))
-        with np.errstate(all="ignore"):
-            for matrix, chosen, rows in zip(flat, pivots, order, strict=True):
-                for k in range(steps):
-                    chosen[k] = best = _largest(np.abs(matrix[k:, k])) + k
-                    matrix[[k, best]] = matrix[[best, k]]
-                    rows[[k, best]] = rows[[best, k]]
-                    matrix[k + 1 :, k] /= matrix[k, k] if matrix[k, k] != 0 else 1
-                    matrix[k + 1 :, k + 1 :] -= np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])
-        results = (
-            (flat, whole.shape),
-            (pivots, (*whole.shape[:-2], steps)),
-            (order, whole.shape[:-1]),
-        )
-        return [array.reshape(dims) for array, dims in results]
+        matrix, chosen, rows = results
+        matrix[...], rows[:] = operands[0], np.arange(len(rows))
+        for k in range(len(chosen)):
+            chosen[k] = best = _largest(np.abs(matrix[k:, k])) + k
+            matrix[[k, best]] = matrix[[best, k]]
+            rows[[k, best]] = rows[[best, k]]
+            matrix[k + 1 :, k] /= matrix[k, k] if matrix[k, k] != 0 else 1
+            matrix[k + 1 :, k + 1 :] -= np.outer(matrix[k + 1 :, k], matrix[k, k + 1 :])
 
     def get_gflop(self) -> float:
         """Two thirds of the cube of the size."""

@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 
-from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..rewriting.rewrite import rewrite
@@ -33,8 +33,7 @@ def convolve_planes(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"convolution": (partial(_over_two_axes, ctx),)})
 
 
-def _over_two_axes(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, Convolution)
+def _over_two_axes(ctx: LowerContext, graph: Graph, op: Convolution) -> GraphTensor | None:
     out, window = op.outputs[0].details, op.window
     if window.rank != 3 or op.groups > 1 or not out.dtype.is_float or out.is_empty:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...base.dims import bounds, is_known
-from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor
 from ..ops.matmul import MatmulCore
 from ..rewriting.attention import attention_group, softmax_scores
 from ..rewriting.rewrite import rewrite
@@ -28,8 +28,7 @@ def defer_division(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"matmul_core": (_defer,)})
 
 
-def _defer(graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, MatmulCore)
+def _defer(graph: Graph, op: MatmulCore) -> GraphTensor | None:
     weights, values = op.inputs
     if attention_group(op):
         return None

@@ -8,7 +8,7 @@ from functools import partial
 
 from ...base.dims import is_known
 from ...base.size_queries import typical
-from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.doubling import axis_sliced, joined_runs, positions_of
 from ..ops.pool import WindowReduce
@@ -48,8 +48,7 @@ def double_windows(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {f"{kind}_pool": [partial(_doubled, ctx)] for kind in kinds})
 
 
-def _doubled(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, WindowReduce)
+def _doubled(ctx: LowerContext, graph: Graph, op: WindowReduce) -> GraphTensor | None:
     x, y = op.inputs[0].details, op.outputs[0].details
     lead = x.rank - op.window.rank
     if not is_known(*x.plain_dims[lead:]) or y.is_empty or not _pays(op, ctx):

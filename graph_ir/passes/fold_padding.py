@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor
 from ..ops.pad import Pad
 from ..ops.pool import AvgPool, WindowReduce
 from ..ops.window import Windowed
@@ -28,8 +28,7 @@ def fold_padding(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"convolution": [_fold], **{name: [_fold] for name in pools}})
 
 
-def _fold(graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, Windowed)
+def _fold(graph: Graph, op: Windowed) -> GraphTensor | None:
     pad = op.inputs[0].producer_owner
     if not isinstance(pad, Pad) or pad.mode != "constant":
         return None

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...base.dtypes import F32
 from ...base.records import dataclass
-from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.graph import Array, Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.tree_ensemble import GROUP, LEAVES, TreeEnsemble
 from ..rewriting.decisions import record
@@ -41,8 +41,7 @@ def mask_trees(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"tree_ensemble": (_masked,)})
 
 
-def _masked(graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, TreeEnsemble)
+def _masked(graph: Graph, op: TreeEnsemble) -> GraphTensor | None:
     lists = constant_values(op.inputs[1:])
     rows, columns = op.x.details.plain_dims
     if lists is None or columns > _MAX_FEATURES or op.values.details.dtype != F32:

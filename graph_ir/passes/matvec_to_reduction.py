@@ -6,7 +6,7 @@ import math
 
 from ...base.dims import bounds
 from ...base.dtypes import F32
-from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor
 from ..ops.matmul import MAX_USES, MatmulCore
 from ..rewriting.groups import storage_root
 from ..rewriting.rewrite import rewrite
@@ -29,8 +29,7 @@ def matvec_to_reduction(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"matmul_core": (_as_reduction,)})
 
 
-def _as_reduction(graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, MatmulCore)
+def _as_reduction(graph: Graph, op: MatmulCore) -> GraphTensor | None:
     result, terms = op.outputs[0].details, op.sizes[2]
     found = _matrix_and_vector(op)
     if found is None or any(x.details.dtype != F32 for x in (*op.inputs, *op.outputs)):

@@ -31,8 +31,7 @@ def merge_batches(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"matmul_core": (partial(_as_rows, frozenset(attention)),)})
 
 
-def _as_rows(attention: frozenset[Op], graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, MatmulCore)
+def _as_rows(attention: frozenset[Op], graph: Graph, op: MatmulCore) -> GraphTensor | None:
     a, b = (x.details.plain_dims for x in op.inputs)
     batch = a[:-2]
     if len(batch) + len(b) == 2 or op.transpose_a or op in attention:

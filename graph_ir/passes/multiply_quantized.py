@@ -48,8 +48,7 @@ def multiply_quantized(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, rules)
 
 
-def _matmul(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, MatmulCore)
+def _matmul(ctx: LowerContext, graph: Graph, op: MatmulCore) -> GraphTensor | None:
     a, b = map(quantized_operand, op.inputs)
     if a is None or b is None or op.sizes[2] * FARTHEST**2 >= 1 << 31:
         return None
@@ -66,8 +65,7 @@ def _matmul(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     return make("mul", make.to(integers, F32), combined_scale(make, *scales))
 
 
-def _convolution(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, Convolution)
+def _convolution(ctx: LowerContext, graph: Graph, op: Convolution) -> GraphTensor | None:
     x, w = map(quantized_operand, op.inputs)
     if x is None or w is None or np.prod(op.weight_dims(op.w.details)[1:]) * FARTHEST**2 >= 1 << 31:
         return None

@@ -82,8 +82,7 @@ def _whole(rule: Rule) -> Rule:
     return apply
 
 
-def _matmul(target: Target, graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, MatmulCore)
+def _matmul(target: Target, graph: Graph, op: MatmulCore) -> GraphTensor | None:
     if op.outputs[0].details.dtype != S32:
         return None
     make = Composer(graph, op)
@@ -163,8 +162,7 @@ def _sums(make: Composer, x: GraphTensor, axis: int) -> GraphTensor:
     return make("reduce_sum", make.to(x, S32), axes=axes, keep_dims=True)
 
 
-def _convolution(target: Target, graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, Convolution)
+def _convolution(target: Target, graph: Graph, op: Convolution) -> GraphTensor | None:
     if op.outputs[0].details.dtype != S32:
         return None
     make, rank = Composer(graph, op), op.x.details.rank

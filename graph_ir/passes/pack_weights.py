@@ -10,7 +10,7 @@ import numpy as np
 from ...base.dims import is_known
 from ...base.dtypes import F32
 from ...base.packed_words import WORD_BYTES, packed_words
-from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.graph import Array, Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.matmul import MatmulCore
 from ..ops.matmul_nbits import known_zero
@@ -43,8 +43,7 @@ def pack_weights(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"matmul_core": (partial(_pack, ctx),)})
 
 
-def _pack(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, MatmulCore)
+def _pack(ctx: LowerContext, graph: Graph, op: MatmulCore) -> GraphTensor | None:
     a, b = op.inputs
     if not is_known(a.details.plain_dims[-1], *b.details.plain_dims):
         return None

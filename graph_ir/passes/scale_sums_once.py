@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ...base.dtypes import F32
-from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.graph import Array, Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.contraction_types import is_byte
 from ..ops.round_saturate import RoundSaturate
@@ -55,8 +55,7 @@ class _Term(NamedTuple):
         return np.arange(self.low, self.high + 1).astype(F32.numpy)
 
 
-def _at_once(graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, RoundSaturate)
+def _at_once(graph: Graph, op: RoundSaturate) -> GraphTensor | None:
     quotient = op.x.producer_owner
     if quotient.op_name == "div_constant":
         divisor = float(quotient.attr("divisor"))

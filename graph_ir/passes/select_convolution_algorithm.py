@@ -34,8 +34,7 @@ def select_convolution_algorithm(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"convolution": [partial(_best_form, ctx), _without_padding]})
 
 
-def _best_form(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, Convolution)
+def _best_form(ctx: LowerContext, graph: Graph, op: Convolution) -> GraphTensor | None:
     requested = requested_forms(op, ctx)
     if requested is None and (widened := _widened(ctx, graph, op)) is not None:
         return widened

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...base.dims import is_known
 from ...base.records import dataclass
-from ..ir.graph import Array, Graph, GraphTensor, Op
+from ..ir.graph import Array, Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.pool import WindowReduce
@@ -53,8 +53,7 @@ def skip_padding(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"convolution": (_in_regions,), **pools})
 
 
-def _in_regions(graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, Convolution)
+def _in_regions(graph: Graph, op: Convolution) -> GraphTensor | None:
     x, out = op.inputs[0].details.plain_dims, op.outputs[0].details
     window = op.window
     if not is_known(*x[2:]):
@@ -110,9 +109,8 @@ def _taps_inside(window: Window, axis: int, size: int, positions: int) -> tuple[
     return first, last
 
 
-def _cut_window(graph: Graph, op: Op) -> GraphTensor | None:
+def _cut_window(graph: Graph, op: WindowReduce) -> GraphTensor | None:
     """The pool with the elements of its window that some position has inside the image."""
-    assert isinstance(op, WindowReduce)
     window, x, out = op.window, op.inputs[0].details, op.outputs[0].details
     lead = x.rank - window.rank
     sizes, counts = x.plain_dims[lead:], out.plain_dims[lead:]

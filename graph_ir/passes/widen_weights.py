@@ -7,7 +7,7 @@ from functools import partial
 
 from ...base.dtypes import S8, S16, S32
 from ...targets.microkernels import find_microkernel
-from ..ir.graph import Graph, GraphTensor, Op
+from ..ir.graph import Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.contraction_types import is_byte
 from ..ops.convolution_direct import DirectConvolution
@@ -35,8 +35,9 @@ def widen_weights(graph: Graph, ctx: LowerContext) -> bool:
     return rewrite(graph, {"matmul_core": [rule], "direct_convolution": [rule]})
 
 
-def _widened(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
-    assert isinstance(op, MatmulCore | DirectConvolution)
+def _widened(
+    ctx: LowerContext, graph: Graph, op: MatmulCore | DirectConvolution
+) -> GraphTensor | None:
     a, b = op.inputs
     types = a.details.dtype, b.details.dtype
     if not is_byte(types[0]) or types[1] != S8 or op.outputs[0].details.dtype != S32:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from ...base.errors import InternalError
 from ..ir.graph import Graph, GraphTensor, Op
 from .decisions import record
 
-Rule = Callable[[Graph, Op], GraphTensor | None]
-"""Returns the tensor that replaces the op's first output: another tensor, this output if the op was changed in
-place, or None if the rule does not match. A rule may append ops; every application must make progress, so that
-rewriting terminates."""
+Rule = Callable[[Graph, Any], GraphTensor | None]
+"""(graph, an op of the class that has the rule's name) -> the tensor that replaces its first output: another tensor,
+this output if the op was changed in place, or None if the rule does not match. A rule may append ops; every application
+must make progress, so that rewriting terminates."""
 
 Rules = Mapping[str, Sequence[Rule]]
 """Rules by the name of the op they match, tried in order."""
