@@ -13,7 +13,7 @@ from ..codegen.support import thread_pool_module
 from ..graph_ir.inspect.reorders import has_layouts, remaining_reorders
 from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, total_gflop
-from ..graph_ir.ops.counted import Count, largest_counts
+from ..graph_ir.ops.dynamic_sizes import Count, largest_counts
 from ..graph_ir.passes.alias_outputs import ALIASES
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.passes.propagate_layouts import LAYOUT_DECISIONS

@@ -20,7 +20,7 @@ from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op, op_at_sizes
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.ir.op_kinds import CompositeOp
 from ..graph_ir.ops.control import Case, While
-from ..graph_ir.ops.counted import Count
+from ..graph_ir.ops.dynamic_sizes import Count
 from ..graph_ir.rewriting.groups import is_elementwise
 from .drift import MOVING, disturb, drift_bound, is_step, reach_of, step_walks, units_of
 from .sum_rounding import DEVIATIONS, sum_noise

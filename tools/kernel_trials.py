@@ -9,7 +9,7 @@ from ..base.records import dataclass
 from ..graph_ir.ir.graph import Graph, Op
 from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.lowering.lower_graph import kernel_bytes
-from ..graph_ir.ops.convolution_direct import DirectConvolution
+from ..graph_ir.ops.convolution import DirectConvolution
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.ops.winograd import WinogradConvolution
 from ..graph_ir.rewriting.kernel_group import group_of

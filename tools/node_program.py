@@ -24,7 +24,7 @@ from ..codegen.module import emit_module
 from ..driver.artifact import input_specs, output_specs, support_object
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.lowering.lower_graph import LoweredModel, graph_symbols, lower_graph
-from ..graph_ir.ops.counted import Count, largest_counts
+from ..graph_ir.ops.dynamic_sizes import Count, largest_counts
 from ..graph_ir.passes import pipeline as graph_pipeline
 from ..graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..graph_ir.rewriting.groups import is_view

@@ -23,8 +23,7 @@ from ..graph_ir.ir.op_kinds import FusibleOp
 from ..graph_ir.ops.cached_attention import CachedAttention
 from ..graph_ir.ops.convolution import Convolution
 from ..graph_ir.ops.cumulative import Cumulative
-from ..graph_ir.ops.grouped_matmul import GroupedMatmul
-from ..graph_ir.ops.matmul import MatmulCore
+from ..graph_ir.ops.matmul import GroupedMatmul, MatmulCore
 from ..graph_ir.ops.matmul_nbits import MatmulNBits
 from ..graph_ir.ops.reduce import Reduce
 from ..graph_ir.ops.scatter import Scatter

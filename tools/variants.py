@@ -22,11 +22,11 @@ from ..graph_ir.lowering.registry import LOWERINGS, get_func
 from ..graph_ir.ops.compose import Composer
 from ..graph_ir.ops.contraction_types import is_byte
 from ..graph_ir.ops.convolution import Convolution
-from ..graph_ir.ops.counted import Count, TrueIndices
-from ..graph_ir.ops.kernel_call import call_kernel
+from ..graph_ir.ops.dynamic_sizes import Count, TrueIndices
+from ..graph_ir.ops.fused import call_kernel
 from ..graph_ir.ops.matmul import MatmulCore
 from ..graph_ir.ops.matmul_nbits import MatmulNBits
-from ..graph_ir.ops.sort_rows import SortRows
+from ..graph_ir.ops.top_k import SortRows
 from ..graph_ir.passes import pipeline
 from ..graph_ir.passes.decompose import decompose
 from ..graph_ir.passes.fold_constants import fold_constants

@@ -12,9 +12,7 @@ import numpy as np
 from ...base.dtypes import BF16, from_numpy
 from ...base.printable import printable
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
-from ...graph_ir.rewriting.exact_matmuls import with_exact_matmuls
-from ...graph_ir.rewriting.written_names import with_names
-from ...graph_ir.rewriting.written_out import written_out
+from ...graph_ir.rewriting.written_out import with_exact_matmuls, with_names, written_out
 from ..correspondence.writing import ExportFrame, InexpressibleError, Named, NameTable, Write
 from .document import Dump, DumpGraph, GraphName, Node, Reference, TensorText
 from .enumerations import dtype_number

@@ -12,8 +12,7 @@ from ...base.file_errors import unwritable
 from ...base.printable import encodable
 from ...base.whole_file import whole_file
 from ...graph_ir.ir.graph import Array, Graph
-from ...graph_ir.rewriting.written_names import with_names
-from ...graph_ir.rewriting.written_out import written_out
+from ...graph_ir.rewriting.written_out import with_names, written_out
 from .export import Exporter, value_info
 from .export_quantize import has_node
 from .op_table import WRITERS

@@ -12,7 +12,7 @@ from ..lowering.matmul import matmul_kernel
 from ..lowering.registry import get_func, with_sizes
 from ..nest.lower import lower
 from ..nest.schedule_text import steps_of
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import DirectConvolution
 from ..ops.matmul import MatmulCore
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import group_of

@@ -11,7 +11,7 @@ from ..ir.computation import Index
 from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
 from ..nest.epilogue import EpilogueValue
-from ..ops.convolution_depthwise import DepthwiseConvolution
+from ..ops.convolution import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.channel_windows import dot_kernel, pool_geometry

@@ -11,7 +11,7 @@ from ...tensor_ir.nodes import Expr, Function, Let
 from ..ir.computation import Index
 from ..ir.schedule import Schedule
 from ..nest.epilogue import EpilogueValue
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import DirectConvolution
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext
 from ..schedule.direct_convolution import DirectSpace

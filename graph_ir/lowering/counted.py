@@ -6,7 +6,7 @@ from ...base.dtypes import S64
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Module
 from ...tensor_ir.sizes import shape_of
-from ..ops.counted import Count, TrueIndices
+from ..ops.dynamic_sizes import Count, TrueIndices
 from ..schedule.context import LowerContext
 
 

@@ -11,7 +11,7 @@ from ..ir.group_values import parameters
 from ..nest.lower import Lowering
 from ..nest.position import Position
 from ..nest.problem import View, matmul
-from ..ops.grouped_matmul import GroupedMatmul
+from ..ops.matmul import GroupedMatmul
 from ..schedule.context import LowerContext
 from ..schedule.matmul_problem import flat
 from ..schedule.matmul_steps import inner_nest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...base.errors import UserError
 from ...tensor_ir.nodes import Module
 from ..ir.group_values import parameters
-from ..ops.kernel_call import KernelCall
+from ..ops.fused import KernelCall
 from ..schedule.context import LowerContext
 from ..schedule.user_code import kernel_of
 

@@ -40,7 +40,7 @@ from ..ir.contents import attribute_tokens
 from ..ir.graph import Array, Graph, GraphTensor, Op, subgraphs_of
 from ..ir.schedule import Schedule
 from ..ops.control import Case, ControlOp, While
-from ..ops.counted import Count, largest_counts
+from ..ops.dynamic_sizes import Count, largest_counts
 from ..ops.movement import Slice as SliceOp
 from ..passes.plan_memory import MEMORY_PLAN, control_workspace, plan_memory
 from ..rewriting.groups import is_view, storage_root

@@ -16,12 +16,11 @@ from ..ir.class_table import ClassTable
 from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..ir.schedule import Schedule
-from ..ops.convolution_depthwise import DepthwiseConvolution
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import DepthwiseConvolution, DirectConvolution
 from ..ops.matmul import MatmulCore
 from ..ops.matmul_nbits import MatmulNBits
+from ..ops.movement import Repeat
 from ..ops.pool import WindowReduce
-from ..ops.repeat import Repeat
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup

@@ -18,15 +18,14 @@ from ..ir.op_kinds import FusibleOp
 from ..ir.registry import is_own
 from ..ops.boxes import SuppressBoxes
 from ..ops.cached_attention import CachedAttention
-from ..ops.counted import Count, TrueIndices
 from ..ops.cumulative import Cumulative
-from ..ops.fused import Fused
-from ..ops.grouped_matmul import GroupedMatmul
-from ..ops.kernel_call import KernelCall
+from ..ops.dynamic_sizes import Count, TrueIndices
+from ..ops.fused import Fused, KernelCall
 from ..ops.linear_algebra import MatrixOp
+from ..ops.matmul import GroupedMatmul
 from ..ops.regions import AlignRegions
 from ..ops.scatter import Scatter
-from ..ops.sort_rows import SortRows
+from ..ops.top_k import SortRows
 from ..ops.tree_ensemble import MaskedTrees, TreeEnsemble
 from ..ops.update_slice import UpdateInPlace
 from ..rewriting.kernel_group import group_of

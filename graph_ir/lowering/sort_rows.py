@@ -8,7 +8,7 @@ from ...base.dims import is_known
 from ...tensor_ir.nodes import Buffer, Module
 from ...tensor_ir.sizes import number_or_expr, shape_of
 from ..ir.group_values import parameters
-from ..ops.sort_rows import SortRows
+from ..ops.top_k import SortRows
 from ..schedule.context import LowerContext
 from ..schedule.sort_rows import FEW
 from ..schedule.spaces import schedule_of

@@ -12,7 +12,7 @@ from ...tensor_ir.nodes import Block, Buffer, Function, If, LoopKind
 from ..ir.graph import GraphTensor
 from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import DirectConvolution
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.kernel_group import KernelGroup
 from ..schedule.context import LowerContext

@@ -166,11 +166,14 @@ ROWS = (
     Row("mish", "x * tanh(softplus(x)).", _mish, INTRINSICS["mish"].meaning, FLOAT,
         function=lambda: "mish"),
     Row("softsign", "x / (1 + |x|).", _softsign, lambda x: x / (1 + np.abs(x)), FLOAT),
+    Row("gelu", "x * P(X <= x) of the normal distribution.", _gelu, _gelu_ref, FLOAT,
+        attrs={"approximate": ChoiceAttr("none: by erf; tanh: by tanh of a cubic", "none", "tanh")},
+        function=_gelu_function),
     Row("prelu", "x where x >= 0, else slope * x; slope broadcasts.", prelu, _prelu_ref, NUMBER, ("x", "slope")),
 )  # fmt: skip
 
-ACTIVATIONS = {row.name: define(row) for row in ROWS}
-"""The class of each op of this family without its own attribute rules."""
+for _row in ROWS:
+    define(_row)
 
 
 def _clamp_ref(x: Any, min: float | None, max: float | None) -> Any:
@@ -192,12 +195,7 @@ class _Clamp(Elementwise):
         return outputs
 
 
-Gelu = define(
-    Row("gelu", "x * P(X <= x) of the normal distribution.", _gelu, _gelu_ref, FLOAT,
-        attrs={"approximate": ChoiceAttr("none: by erf; tanh: by tanh of a cubic", "none", "tanh")},
-        function=_gelu_function),
-)  # fmt: skip
-Clamp = define(
+define(
     Row("clamp", "min(max(x, min), max); a bound may be none; NaN stays NaN.", _clamp, _clamp_ref, NUMBER,
         attrs={"min": optional(NumberAttr("lower bound")), "max": optional(NumberAttr("upper bound"))}),
     _Clamp,

@@ -1,4 +1,4 @@
-"""Convolution over any number of spatial axes, transposed convolution, and im2col."""
+"""Convolution over any number of spatial axes, the forms of it that have templates, and im2col."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from ...base.contraction import Contraction, accumulator_of
-from ...base.dtypes import S32, DType
+from ...base.dtypes import F32, S32, DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
 from ..ir.attributes import BoolAttr, IntAttr
@@ -16,11 +16,11 @@ from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Computation, Index, Read, Reduction
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
-from ..ir.op_kinds import FusibleOp
+from ..ir.op_kinds import FusibleOp, TunableOp
 from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
-from .contraction_types import contraction_dtype, result_dtype_attr
+from .contraction_types import contraction_dtype, is_byte, result_dtype_attr
 from .movement import Movement
 from .window import Window, Windowed, window_of
 
@@ -206,3 +206,62 @@ class Im2col(Windowed, Movement):
         lead = len(dims) - window.rank
         r, positions = index[lead : lead + window.rank], index[lead + window.rank :]
         return window.load(reads[0], index[:lead], positions, r, dims[lead:], _zero)
+
+
+@register("depthwise_convolution")
+class DepthwiseConvolution(Convolution, TunableOp):
+    """A `convolution` over one or two spatial axes, one result per channel, run by `templates.channel_windows`
+    or `templates.row_windows`.
+
+    Floats, or bytes with s32 sums; with dtype=f32 also bytes by f32.
+    """
+
+    def result_dtype(self, x: LogicalTensor, w: LogicalTensor) -> DType:
+        """f32 for bytes by f32, if that is requested; else as of every convolution."""
+        if self.dtype == w.dtype == F32 and is_byte(x.dtype):
+            return F32
+        return super().result_dtype(x, w)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """[N, C, positions...]."""
+        found = super().infer(inputs)
+        x, w = inputs
+        if not self.groups == x.plain_dims[1] == w.plain_dims[0]:
+            raise self.rule(
+                "there must be as many groups as channels and results",
+                f"{self.groups} groups of {x.plain_dims[1]} and {w.plain_dims[0]} channels",
+            )
+        return found
+
+
+@register("direct_convolution")
+class DirectConvolution(Convolution, TunableOp):
+    """A `convolution` over one or two spatial axes, run by `templates.convolution`: floats, or bytes by signed bytes.
+
+    With more than one group w is [groups, O / groups, C / groups, kernel...], so that each has its own panels.
+    """
+
+    def weight_dims(self, w: LogicalTensor) -> tuple[int, ...]:
+        """[O, C / groups, kernel...], the groups joined."""
+        if self.groups == 1:
+            return w.plain_dims
+        groups, outputs, *rest = w.plain_dims
+        return (groups * outputs, *rest)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """[N, O, positions...]."""
+        if self.groups == 1 or len(inputs) != 2:
+            return super().infer(inputs)
+        x, w = inputs
+        if w.rank != x.rank + 1 or w.plain_dims[0] != self.groups:
+            raise self.rule(
+                "w of several groups must be [groups, O / groups, C / groups, kernel...]",
+                f"{w} for {self.groups} groups and x {x}",
+                "reshape it",
+            )
+        return super().infer([x, LogicalTensor(w.dtype, self.weight_dims(w))])
+
+    @property
+    def result_holds_sums(self) -> bool:
+        """Partial sums are kept in the result, where its type is that of the operands and of their sums."""
+        return self.contraction.a == self.contraction.accumulator

@@ -57,7 +57,7 @@ def _quotient_ref(x: Any, divisor: float, rounding: str) -> Any:
     return x / divisor if x.dtype.kind == "f" else div_reference(x, x.dtype.type(divisor), rounding)
 
 
-DIV_CONSTANT = define(
+define(
     Row(
         "div_constant",
         "x / divisor; of floats, 1 / divisor is a normal f32 and divisor no power of two; of integers, divisor is "

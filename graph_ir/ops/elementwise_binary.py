@@ -1,4 +1,5 @@
-"""Elementwise ops of two inputs that give the inputs' dtype: arithmetic, bits, shifts."""
+"""Elementwise ops of two inputs and more: arithmetic, bits and shifts, which give the inputs' dtype, comparisons, and
+select."""
 
 from __future__ import annotations
 
@@ -6,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from ...base.dtypes import BOOL
 from ...tensor_ir import builder as t
 from ...tensor_ir.intrinsics import INTRINSICS
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import ChoiceAttr
-from .elementwise import BITS, FLOAT, INTEGER, NUMBER, Row, define
+from .elementwise import ANY, BITS, FLOAT, INTEGER, NUMBER, Row, define
 from .elementwise_unary import absolute
 
 COMMUTATIVE = ("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor")
@@ -19,6 +21,10 @@ COMMUTATIVE = ("add", "mul", "max", "min", "eq", "ne", "and", "or", "xor")
 
 def _element(op: str) -> Any:
     return lambda a, b: t.binary(op, a, b)
+
+
+def _comparison(op: str) -> Any:
+    return lambda a, b: t.compare(op, a, b)
 
 
 def _negative(x: Expr) -> Expr:
@@ -144,19 +150,20 @@ ROWS = (
         np.left_shift, INTEGER, AB),
     Row("shr", "a shifted right by b bits, copies of the sign moving in; b >= the bits of the type or negative gives "
         "the sign alone.", _element("shr"), np.right_shift, INTEGER, AB),
-)  # fmt: skip
-
-BINARY = {row.name: define(row) for row in ROWS}
-"""The class of each op of this family without attributes."""
-
-
-Div = define(
     Row("div", "a / b; integers round to minus infinity, or to 0 with rounding='trunc'; x / 0 is 0 for integers.",
         divide, div_reference, NUMBER, AB, {"rounding": ChoiceAttr("rounding of integers", "floor", "trunc")}),
-)  # fmt: skip
-Mod = define(
     Row("mod",
         "The remainder of a / b, with the sign of b, or of a if sign='trunc'; x mod 0 is 0 for integers, else NaN. "
         "With the sign of a it is exact for every quotient; a zero has the sign that a remainder has.",
         _mod, _mod_ref, NUMBER, AB, {"sign": ChoiceAttr("floor: that of b; trunc: that of a", "floor", "trunc")}),
+    Row("eq", "a == b.", _comparison("eq"), np.equal, ANY, AB, result=BOOL),
+    Row("ne", "a != b; true for NaN.", _comparison("ne"), np.not_equal, ANY, AB, result=BOOL),
+    Row("lt", "a < b.", _comparison("lt"), np.less, ANY, AB, result=BOOL),
+    Row("le", "a <= b.", _comparison("le"), np.less_equal, ANY, AB, result=BOOL),
+    Row("gt", "a > b.", _comparison("gt"), np.greater, ANY, AB, result=BOOL),
+    Row("ge", "a >= b.", _comparison("ge"), np.greater_equal, ANY, AB, result=BOOL),
+    Row("select", "x where condition holds, else y; all three broadcast.", t.select, np.where, ANY,
+        ("condition", "x", "y"), conditions=1),
 )  # fmt: skip
+for _row in ROWS:
+    define(_row)

@@ -200,5 +200,5 @@ ROWS = (
 
 _BASES = {"exp": _Exponential, "popcount": _BitCount, "count_leading_zeros": _BitCount}
 
-UNARY = {row.name: define(row, _BASES.get(row.name, Elementwise)) for row in ROWS}
-"""The class of each op of this family."""
+for _row in ROWS:
+    define(_row, _BASES.get(_row.name, Elementwise))

@@ -1,4 +1,4 @@
-"""Ops that move elements without computing: reorder, transpose, broadcast, concat, slice."""
+"""Ops that move elements without computing: reorder, transpose, broadcast, concat, slice, repeat."""
 
 from __future__ import annotations
 
@@ -204,3 +204,28 @@ class Slice(Movement):
         return reads[0](
             tuple(i * step + start for i, (start, step, _) in zip(index, bounds, strict=True))
         )
+
+
+@register("repeat")
+class Repeat(Movement):
+    """Every element `counts[axis]` times in a row along each axis, as np.repeat."""
+
+    x = Operand()
+    counts = IntsAttr("repetitions of each element per axis, at least 1", count=rank_of_first)
+
+    def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
+        """Every size times its count."""
+        if any(count < 1 for count in self.counts):
+            raise self.rule("counts must be at least 1", str(list(self.counts)))
+        return tuple(n * count for n, count in zip(inputs[0].plain_dims, self.counts, strict=True))
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """np.repeat along each axis."""
+        (x,) = inputs
+        for axis, count in enumerate(self.counts):
+            x = np.repeat(x, count, axis)
+        return [np.ascontiguousarray(x)]
+
+    def element(self, reads: Sequence[Read], index: Index) -> Expr:
+        """The element at the index divided by the counts."""
+        return reads[0](tuple(i // count for i, count in zip(index, self.counts, strict=True)))

@@ -1,8 +1,9 @@
-"""top_k: the largest or smallest elements along an axis, in order, and their indices."""
+"""top_k: the largest or smallest elements along an axis, in order, and their indices; sort_rows: by radix sort."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 
@@ -155,3 +156,28 @@ def _same(make: Composer, a: GraphTensor, b: GraphTensor) -> GraphTensor:
     if not a.details.dtype.is_float:
         return equal
     return make("or", equal, make("and", make("isnan", a), make("isnan", b)))
+
+
+@register("sort_rows")
+class SortRows(Op):
+    """(values, indices s64) of the first `k` elements of each row, as `top_k` means them, by radix sort.
+
+    Few of many are selected first.
+    """
+
+    kind: ClassVar[str] = "loop"
+    operations: ClassVar[int] = 10  # the key, and a count and a move for each of four digits
+    x = Operand()
+    k = SizeAttr("number of elements to keep")
+    largest = BoolAttr("largest first; otherwise in ascending order", default=True)
+
+    def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
+        """x with rows of k, twice."""
+        (x,) = inputs
+        if not x.rank:
+            raise self.rule("the input must have rows", f"{x}")
+        return first_in_order_details(self, x, x.rank - 1, self.k)
+
+    def reference(self, inputs: list[Array]) -> list[Array]:
+        """A stable np.argsort."""
+        return first_in_order(inputs[0], inputs[0].ndim - 1, self.k, self.largest)

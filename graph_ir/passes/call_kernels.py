@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..ir.graph import Graph, GraphTensor, Op
-from ..ops.kernel_call import call_kernel
+from ..ops.fused import call_kernel
 from ..rewriting.rewrite import replace_ops
 from ..schedule.context import LowerContext
 from ..schedule.user_code import KERNELS, kernels_for

@@ -31,7 +31,7 @@ from ...base.size_queries import factored, typical
 from ..ir.graph import Graph, GraphTensor, Op, subgraphs_of
 from ..ir.note import Note
 from ..ops.control import ControlOp, While
-from ..ops.counted import Count, largest_counts
+from ..ops.dynamic_sizes import Count, largest_counts
 from ..rewriting.groups import is_elementwise, is_view, storage_root
 from ..rewriting.loop_state import in_place_state
 from ..schedule.context import LowerContext

@@ -11,8 +11,7 @@ from ...base.dtypes import F32
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.contraction_types import is_byte
-from ..ops.round_saturate import RoundSaturate
-from ..ops.scaled_sum import scaled_sum
+from ..ops.round_saturate import RoundSaturate, scaled_sum
 from ..rewriting.rewrite import rewrite
 from ..rewriting.values import uniform_value
 from ..schedule.context import LowerContext

@@ -10,7 +10,7 @@ from ...base.dtypes import F32, S32
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.contraction_types import is_byte
-from ..ops.convolution_depthwise import DepthwiseConvolution
+from ..ops.convolution import DepthwiseConvolution
 from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value
 from ..schedule.channel_windows import dot_kernel

@@ -10,7 +10,7 @@ from ...targets.microkernels import find_microkernel
 from ..ir.graph import Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.contraction_types import is_byte
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import DirectConvolution
 from ..ops.matmul import MatmulCore
 from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value

@@ -9,7 +9,7 @@ from ...base.dims import Size, size
 from ...base.symbols import fresh_symbol_name
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.known_sizes import known
-from ..ops.counted import Count
+from ..ops.dynamic_sizes import Count
 from ..ops.structure import Constant
 
 Argument = GraphTensor | Array | int

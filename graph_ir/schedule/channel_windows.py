@@ -14,7 +14,7 @@ from ..ir.format import Format, channels_last, plain
 from ..ir.op import Op
 from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
-from ..ops.convolution_depthwise import DepthwiseConvolution
+from ..ops.convolution import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from .context import LowerContext
 from .convolution_sizes import geometry_of, pair, typical_images

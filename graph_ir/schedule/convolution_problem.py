@@ -12,7 +12,7 @@ from ..ir.graph import GraphTensor, Op
 from ..ir.group_values import parameters
 from ..nest.convolution import convolution
 from ..nest.problem import Contraction, View, matmul
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import DirectConvolution
 from ..rewriting.groups import is_elementwise
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext

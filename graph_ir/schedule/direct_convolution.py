@@ -12,8 +12,7 @@ from ...targets.microkernels import microkernels
 from ..ir.format import Format, channels_last, plain
 from ..ir.schedule import Parameter, Schedule
 from ..nest.problem import Contraction
-from ..ops.convolution import Convolution
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import Convolution, DirectConvolution
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .contraction_space import ContractionSpace

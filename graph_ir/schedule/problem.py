@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from ...base.contraction import Contraction
 from ...base.dims import Size, bounds
 from ..ir.op import Op
-from ..ops.convolution import Convolution
-from ..ops.convolution_depthwise import DepthwiseConvolution
+from ..ops.convolution import Convolution, DepthwiseConvolution
 from ..ops.matmul import MatmulCore
 from ..ops.matmul_nbits import MatmulNBits
 from ..ops.pool import WindowReduce

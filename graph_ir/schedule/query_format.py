@@ -9,8 +9,7 @@ from typing import Any
 from ..ir.class_table import ClassTable
 from ..ir.format import plain
 from ..ir.op import Op
-from ..ops.convolution_depthwise import DepthwiseConvolution
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import DepthwiseConvolution, DirectConvolution
 from ..ops.matmul import MatmulCore
 from ..ops.matmul_nbits import MatmulNBits
 from ..ops.movement import Reorder

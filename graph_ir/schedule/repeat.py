@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...base.dims import is_known
 from ...base.dtypes import BOOL
-from ..ops.repeat import Repeat
+from ..ops.movement import Repeat
 from ..rewriting.kernel_group import KernelGroup
 
 MAX_TIMES = 16

@@ -11,7 +11,7 @@ from ...base.dtypes import F32, DType
 from ...targets.isa import Target
 from ..ir.schedule import Schedule
 from ..nest.convolution_geometry import ConvolutionGeometry
-from ..ops.convolution_depthwise import DepthwiseConvolution
+from ..ops.convolution import DepthwiseConvolution
 from ..ops.pool import WindowReduce
 from .context import LowerContext
 from .problem import problem_of

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from ...base.dims import bounds, is_known
 from ..ir.schedule import Schedule
-from ..ops.sort_rows import SortRows
+from ..ops.top_k import SortRows
 from .context import LowerContext
 from .space import ScheduleSpace
 

@@ -10,15 +10,14 @@ from ..ir.class_table import ClassTable
 from ..ir.op import Op
 from ..ir.op_kinds import FusibleOp
 from ..ir.schedule import Schedule
-from ..ops.convolution_depthwise import DepthwiseConvolution
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import DepthwiseConvolution, DirectConvolution
 from ..ops.cumulative import Cumulative
 from ..ops.fused import Fused
 from ..ops.matmul import MatmulCore
 from ..ops.matmul_nbits import MatmulNBits
 from ..ops.pool import WindowReduce
 from ..ops.scatter import Scatter
-from ..ops.sort_rows import SortRows
+from ..ops.top_k import SortRows
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.groups import is_tuned
 from ..rewriting.kernel_group import KernelGroup, group_of

@@ -9,7 +9,7 @@ from ...base.dtypes import F32
 from ..ir.format import Format, channels_last
 from ..ir.graph import Graph
 from ..ir.logical_tensor import LogicalTensor
-from ..ops.convolution_direct import DirectConvolution
+from ..ops.convolution import DirectConvolution
 from ..ops.winograd import WinogradConvolution
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext

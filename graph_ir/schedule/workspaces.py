@@ -15,7 +15,7 @@ from ..ops.boxes import SuppressBoxes
 from ..ops.cached_attention import CachedAttention
 from ..ops.factorizations import Eigh, Householder, HouseholderProduct
 from ..ops.linear_algebra import MatrixOp
-from ..ops.sort_rows import SortRows
+from ..ops.top_k import SortRows
 from .context import LowerContext
 from .spaces import schedule_of
 

@@ -14,7 +14,7 @@ from ....base.records import dataclass
 from ....graph_ir.ir.graph import Graph
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.ir.logical_tensor import LogicalTensor
-from ....graph_ir.ops.counted import largest_counts
+from ....graph_ir.ops.dynamic_sizes import largest_counts
 from ...op_builder import OpBuilder, Value
 from ..scoped import NotKnownError
 from .counted_results import CommonType, common_type, counted_inside

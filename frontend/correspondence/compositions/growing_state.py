@@ -11,7 +11,7 @@ from ....base.size_limits import at_most, larger
 from ....graph_ir.ir.graph import Graph
 from ....graph_ir.ir.graph import GraphTensor as Tensor
 from ....graph_ir.ir.logical_tensor import LogicalTensor
-from ....graph_ir.ops.counted import largest_counts
+from ....graph_ir.ops.dynamic_sizes import largest_counts
 from ...op_builder import OpBuilder
 from ...refusals import FIXED
 from .indexing import dynamic_size

@@ -17,7 +17,7 @@ from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.lowering.registry import get_func
-from graphc.graph_ir.ops.convolution_direct import DirectConvolution
+from graphc.graph_ir.ops.convolution import DirectConvolution
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.schedule.query_format import query_format

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.graph_ir.ops.convolution_direct import DirectConvolution
+from graphc.graph_ir.ops.convolution import DirectConvolution
 from support.check_op import check_op, make_op, random_array
 
 

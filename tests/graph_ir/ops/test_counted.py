@@ -15,7 +15,7 @@ from graphc.base.dtypes import F32, S64
 from graphc.base.errors import UserError
 from graphc.base.size_limits import at_most
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.ops.counted import largest_counts
+from graphc.graph_ir.ops.dynamic_sizes import largest_counts
 from graphc.graph_ir.rewriting.known_sizes import with_sizes
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph

@@ -12,7 +12,7 @@ from graphc.base.errors import UserError
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.ops.scaled_sum import scaled_sum
+from graphc.graph_ir.ops.round_saturate import scaled_sum
 from graphc.runtime.executor import CompiledModel
 
 

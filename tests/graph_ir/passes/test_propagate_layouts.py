@@ -9,8 +9,8 @@ from graphc.base.dtypes import F32
 from graphc.graph_ir.ir.format import Format, parse_format
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.registry import lookup
 from graphc.graph_ir.ir.verifier import verify
-from graphc.graph_ir.ops.elementwise_unary import UNARY
 from graphc.graph_ir.passes.fold_constants import fold_constants
 from graphc.graph_ir.passes.propagate_layouts import (
     LAYOUT_DECISIONS,
@@ -161,7 +161,7 @@ def test_one_weight_read_twice_is_reordered_once() -> None:
 @pytest.fixture
 def blocked_exp(monkeypatch: pytest.MonkeyPatch) -> Format:
     fmt = parse_format("MK4k", "MK")
-    cls = UNARY["exp"]
+    cls = lookup("exp")
     monkeypatch.setattr(cls, "kind", "tunable")
     plain_2d = parse_format("MK", "MK")
     entries = {**RULES._entries, cls: lambda op, ctx: [FormatChoice((plain_2d,), (fmt,))]}

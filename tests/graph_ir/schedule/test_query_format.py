@@ -13,7 +13,7 @@ from graphc.graph_ir.ir.format import parse_format
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
-from graphc.graph_ir.ops.convolution_direct import DirectConvolution
+from graphc.graph_ir.ops.convolution import DirectConvolution
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.schedule.channel_windows import taps_first
 from graphc.graph_ir.schedule.context import LowerContext

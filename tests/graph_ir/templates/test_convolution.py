@@ -14,7 +14,7 @@ from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
-from graphc.graph_ir.ops.convolution_direct import DirectConvolution
+from graphc.graph_ir.ops.convolution import DirectConvolution
 from graphc.graph_ir.rewriting.kernel_group import group_of
 from graphc.graph_ir.schedule.direct_convolution import DirectSpace
 from graphc.graph_ir.schedule.query_format import query_format

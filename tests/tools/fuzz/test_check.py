@@ -10,7 +10,7 @@ import pytest
 
 from graphc.base.errors import InternalError, UnsupportedError
 from graphc.graph_ir.ir.graph import Array
-from graphc.graph_ir.ops.elementwise_unary import UNARY
+from graphc.graph_ir.ir.registry import lookup
 from graphc.runtime import executor
 from graphc.tools.error_bound import CAREFUL, Expected
 from graphc.tools.fuzz import check as checking
@@ -82,7 +82,7 @@ def test_a_wrong_reference_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
     def off(self: Any, arrays: list[Array]) -> list[Array]:
         return [np.tanh(arrays[0]) * np.float32(1.0001)]
 
-    monkeypatch.setattr(UNARY["tanh"], "reference", off)
+    monkeypatch.setattr(lookup("tanh"), "reference", off)
     outcome = check(tanh_case())
     assert (outcome.kind, outcome.stage) == (WRONG, "run")
     assert "result 0 is rough, and has 0.46" in outcome.message

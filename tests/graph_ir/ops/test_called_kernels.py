@@ -8,7 +8,7 @@ import pytest
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.verifier import verify
 from graphc.graph_ir.lowering.registry import get_func
-from graphc.graph_ir.ops.kernel_call import KernelCall, call_kernel
+from graphc.graph_ir.ops.fused import KernelCall, call_kernel
 from graphc.graph_ir.text.parser import parse_graph
 from graphc.graph_ir.text.printer import print_graph
 from support.graphs import graph_of
