@@ -168,7 +168,7 @@ class FixedPointRows(GivenRows):
         """Return whether any group of a row is."""
         return t.equal(self._fits[row], 0.0)
 
-    def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
+    def word(self, row: Expr, digit: int, k: Expr) -> Expr:
         """A digit of four neighboring numbers of a row from `k` on, as one s32."""
         return t.bitcast(Load(self._digits, (self._of_digit(row, digit, k),), WORD_BYTES), S32)
 

@@ -17,6 +17,7 @@ import math
 
 from ...base.dims import is_known
 from ...base.dtypes import F32, U8
+from ...base.packed_words import WORD_BYTES
 from ...targets.isa import Target
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Const, Expr, Stmt, Var
@@ -31,14 +32,12 @@ from ..nest.tile import register_tiles
 from ..schedule.byte_pairs import words_in_pairs
 from ..schedule.matmul_steps import parallel_step, tile_text
 from ..schedule.matmul_tile import MatmulBlocking
-from .centered_tile import CenteredRows, CenteredTile
 from .expert_runs import Run
 from .fixed_point_rows import FixedPointRows
 from .nbits_byte_tiles import ByteTiles, SignedRows
-from .nbits_rows import GivenRows
-from .nbits_tile import DotTile, FixedPointTile, FloatTile, Means, RegisterTile, row_runs
+from .nbits_rows import CenteredRows, GivenRows, WideRows
+from .nbits_tile import DotTile, FixedPointTile, FloatTile, RegisterTile, row_runs
 from .packed_weights import PackedWeights, WeightPanel
-from .wide_tile import WideRows, WideTile
 
 
 class NBitsLowering(Lowering):
@@ -125,7 +124,9 @@ class NBitsLowering(Lowering):
         panel, columns = position.iteration("n"), position.extents["n"]
         if self.run is not None:
             panel = self.run.expert * math.ceil(self.problem.sizes["n"] / self.columns) + panel
-        weights = WeightPanel(b, self.weights, panel, self.columns, self.depth, self.lanes)
+        weights = WeightPanel(
+            b, self.weights, panel, self.columns, self.depth, self.lanes, self.fetches
+        )
         return weights, -(-columns // self.lanes) if isinstance(columns, int) else 1
 
     def tiles(self, position: Position) -> list[Stmt]:
@@ -144,7 +145,7 @@ class NBitsLowering(Lowering):
                 weights = weights.as_floats(floats, vectors)
             local = Buffer("w_bytes", U8, (self.depth * self.columns,), "local")
             self.locals[local.name] = local
-            weights = weights.as_bytes(local, vectors, self.fetches, self.step)
+            weights = weights.as_bytes(local, vectors, self.step)
         assert self.nest.tile is not None
         for first, end, height in row_runs(rows, self.nest.tile.shape.rows):
             with b.loop("wr", first, end, step=height) as row:
@@ -166,7 +167,7 @@ class NBitsLowering(Lowering):
 
     def _byte_tiles(self, b: t.LoopBuilder, position: Position) -> ByteTiles:
         weights, vectors = self._weights(b, position)
-        return ByteTiles(self._x(position), weights, vectors, self.fetches, self.target)
+        return ByteTiles(self._x(position), weights, vectors, self.target)
 
     def _in_registers(self, b: t.LoopBuilder, position: Position) -> None:
         """The rows of a block times a panel, in two-dimensional registers."""
@@ -179,45 +180,28 @@ class NBitsLowering(Lowering):
                 self._store(b, position.enter("m", row, 1, 1), row, v, tiles.acc, columns)
 
     def _x(self, position: Position) -> GivenRows:
-        """The rows of a block, in fixed point where f32 is multiplied by dot products."""
-        in_digits = self.use != "fma" and self.x_scale is None
-        make = FixedPointRows if in_digits else SignedRows if self.use == "tile4" else GivenRows
-        if self._is_centered:
-            make = CenteredRows
-        elif self._is_wide:
+        """The rows of a block, in the form that the instruction takes."""
+        a, weights, rows = self.problem.a, self.weights, max_rows(self.nest)
+        in_pairs = words_in_pairs(self.level_bits) if self.use == "dot2" else 0
+        make = SignedRows if self.use == "tile4" else GivenRows
+        if self.use != "fma" and self.x_scale is None:
+            make = FixedPointRows
+        elif weights.is_centered and self.use == "dot2":  # sums of a group stay in 16 bits
+            make, in_pairs = CenteredRows, min(self.step, weights.group) // WORD_BYTES
+        elif self.use == "dot2" and not in_pairs:
             make = WideRows
-        a, rows = self.problem.a, max_rows(self.nest)
         return make(
-            a, self.x_scale, self.weights, self.depth, self.step, self.depth // self.x_group, rows,
-            position.start("m"),
+            a, self.x_scale, weights, self.depth, self.step, self.depth // self.x_group, rows,
+            position.start("m"), in_pairs,
         )  # fmt: skip
 
     def _tile(
         self, position: Position, row: Var, rows: int, weights: WeightPanel, vectors: int
     ) -> RegisterTile:
-        fetches = self.fetches and self.unpack == "registers"
-        in_pairs = words_in_pairs(self.level_bits) if self.use == "dot2" else 0
-        means = Means(fetches, in_pairs)
         x = self._x(position)
         if isinstance(x, FixedPointRows):
-            return FixedPointTile(x, row, rows, weights, vectors, means)
-        make = FloatTile if self.x_scale is None else DotTile
-        if self._is_centered:
-            make = CenteredTile
-        elif self._is_wide:
-            make = WideTile
-        return make(x, row, rows, weights, vectors, means)
-
-    @property
-    def _is_centered(self) -> bool:
-        """Return whether sums of bytes less the zero point stay in 16 bits."""
-        return self.weights.is_centered and self.use == "dot2"
-
-    @property
-    def _is_wide(self) -> bool:
-        """Return whether rows of bytes and weights are widened to 16 bits."""
-        is_rounded = self.x_scale is not None and self.use == "dot2"
-        return is_rounded and not words_in_pairs(self.level_bits)
+            return FixedPointTile(x, row, rows, weights, vectors)
+        return (FloatTile if self.x_scale is None else DotTile)(x, row, rows, weights, vectors)
 
     def _store(
         self, b: t.LoopBuilder, row: Position, r: Expr, v: int, sums: Buffer, columns: int

@@ -24,7 +24,7 @@ from ..nest.register_tile import RegisterTile as GemmTile
 from ..nest.row_tiles import TileHeight
 from ..schedule.nbits_instructions import SCALED
 from .nbits_rows import GivenRows
-from .nbits_tile import Means, RegisterTile, row_runs
+from .nbits_tile import RegisterTile, row_runs
 from .packed_weights import WeightPanel
 
 
@@ -46,19 +46,16 @@ class SignedRows(GivenRows):
 class ByteTiles:
     """At most `most` rows of bytes times one panel of `vectors` vectors; the sums are in `acc`."""
 
-    def __init__(
-        self, x: GivenRows, weights: WeightPanel, vectors: int, fetches: bool, target: Target
-    ) -> None:
+    def __init__(self, x: GivenRows, weights: WeightPanel, vectors: int, target: Target) -> None:
         self.kernel = next(
             one for one in microkernels(S8, S8, target, tiles=True) if one.uses_tiles
         )
         shape = self.kernel.registers
         assert shape is not None
-        self.x, self.weights, self.vectors, self.fetches = x, weights, vectors, fetches
+        self.x, self.weights, self.vectors = x, weights, vectors
         self.b = weights.b
         self.shape = shape
         self.columns, self.lanes = weights.columns, weights.lanes
-        self.means = Means(False, 0)
         self.width = max(x.step, shape.row_bytes)
         self.shared = self.width // x.step
         self.tiles = math.ceil(x.most / shape.rows)
@@ -120,7 +117,7 @@ class ByteTiles:
         """Write the bytes of a block of the panel to its half of the buffer, and the factors of its groups as f32."""
         first = block * self.shared
         self.weights.as_bytes(
-            self.bytes, self.vectors, self.fetches, self.x.step, (first, self.shared),
+            self.bytes, self.vectors, self.x.step, (first, self.shared),
             block % 2 * self._block_bytes, self.x.has_starts,
         )  # fmt: skip
         each = self.weights.weights.group // self.x.step
@@ -174,7 +171,7 @@ class _ScaledSums(RegisterTile):
     def __init__(
         self, tiles: ByteTiles, start: Expr, row: Var, rows: int, offset: Expr, block: Expr
     ) -> None:
-        super().__init__(tiles.x, row, rows, tiles.weights, tiles.vectors, tiles.means)
+        super().__init__(tiles.x, row, rows, tiles.weights, tiles.vectors)
         self.tiles, self.start, self.offset, self.block = tiles, start, offset, block
 
     def add(self) -> None:

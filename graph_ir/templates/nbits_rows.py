@@ -1,14 +1,21 @@
-"""The rows that packed weights are multiplied by: floats or bytes where they lie, and the sums of their groups."""
+"""The rows that packed weights are multiplied by: floats or bytes where they lie or in 16 bits, and the sums of their
+groups."""
 
 from __future__ import annotations
 
-from ...base.dtypes import F32, S32
+import math
+
+from ...base.dtypes import F32, S16, S32, S64, U8, U32
 from ...base.packed_words import WORD_BYTES
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Buffer, Expr, Load, Stmt
 from ..nest.problem import View
+from ..schedule.byte_pairs import APART
 from .packed_weights import PackedWeights
+
+WIDEST = 32
+"""Bytes of a row that are widened at once."""
 
 
 @dataclass(frozen=True)
@@ -17,6 +24,7 @@ class GivenRows:
 
     Sums of bytes begin at -zero * sum of X where one zero point serves all weights, so that nothing is subtracted.
     `step`: neighboring k with one scale of X and one of the weights, a group in the following. `scales`: of a row of X.
+    `in_pairs`: groups of four levels that are summed in two lanes of 16 bits, 0 if sums have 32 bits.
     """
 
     x: View
@@ -27,6 +35,17 @@ class GivenRows:
     scales: int
     most: int
     first: Expr = t.ZERO
+    in_pairs: int = 0
+
+    is_wide = False
+    """Rows and levels are widened to 16 bits."""
+    starts_pairs = False
+    """Sums of 16 bits begin at -zero * sum of X, and have all terms of a group of weights."""
+
+    @property
+    def units(self) -> int:
+        """Groups of weights in a group."""
+        return 1
 
     @property
     def digits(self) -> int:
@@ -87,8 +106,8 @@ class GivenRows:
         """X[first + row, k]."""
         return self.x.buffer[self._index(row, k)]
 
-    def quad(self, row: Expr, digit: int, k: Expr) -> Expr:
-        """Four neighboring s8 of a row from `k` on, as one s32."""
+    def word(self, row: Expr, digit: int, k: Expr) -> Expr:
+        """What one instruction takes of a row from `k` on, four s8, as one s32."""
         return t.bitcast(Load(self.x.buffer, (self._index(row, k),), WORD_BYTES), S32)
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:
@@ -110,3 +129,81 @@ class GivenRows:
 
     def _of_group(self, row: Expr, group: Expr) -> Expr:
         return row * self.groups + group
+
+
+@dataclass(frozen=True)
+class CenteredRows(GivenRows):
+    """Rows of bytes, and -zero * sum of X for both sums of each group of weights."""
+
+    starts_pairs = True
+
+    @property
+    def unit(self) -> int:
+        """Neighboring k with one integer scale of weights."""
+        return WORD_BYTES * self.in_pairs
+
+    @property
+    def units(self) -> int:
+        """Groups of weights in a group."""
+        return self.step // self.unit
+
+    @property
+    def _starts(self) -> Buffer:
+        return Buffer("x_starts", S16, (2 * self.most * self.k // self.unit,), "local")
+
+    def prepare(self, b: t.LoopBuilder, rows: int | Expr) -> None:
+        """Compute what the sums of each group of weights begin at, and what minima are multiplied by."""
+        b.emit(Allocate(self._starts), *self._allocated())
+        with b.loop("sr", 0, rows) as row, b.loop("su", 0, self.k // self.unit) as unit:
+            part, lanes = b.allocate("x_part", S16, (self.unit // 2,)), self.unit // 2
+            x = Load(self.x.buffer, (self._index(row, unit * self.unit),), self.unit)
+            new: Expr = t.call("dot2", t.const(0, S16, lanes), t.const(1, U8, self.unit), x)
+            while lanes > 2:
+                b.store(part, (0,), new)
+                lanes //= 2
+                new = t.load(part, (0,), lanes) + t.load(part, (lanes,), lanes)
+            both = b.let("x_both", new)
+            if self.weights.known_zero:
+                start = both * t.const(-self.weights.known_zero, S16, 2)
+                b.store(self._starts, (self._start_at(row, unit),), start)
+            self._store_scaled(b, row, unit, t.call("reduce_add", t.cast(both, S32)))
+
+    def start(self, row: Expr, group: Expr, digit: int) -> Expr:
+        """Return both sums of a group of weights before its terms, as one s32."""
+        if not self.weights.known_zero:
+            return t.const(0, S32)
+        return t.bitcast(Load(self._starts, (self._start_at(row, group),), 2), S32)
+
+    def _start_at(self, row: Expr, group: Expr) -> Expr:
+        return (row * (self.k // self.unit) + group) * 2
+
+
+@dataclass(frozen=True)
+class WideRows(GivenRows):
+    """Rows of bytes, widened to 16 bits once for all panels; tiles widen bytes of weights.
+
+    Of four neighboring k, 0 and 2 are a pair, then 1 and 3: shifts within 16 bits separate them.
+    """
+
+    is_wide = True
+
+    @property
+    def _pairs(self) -> Buffer:
+        return Buffer("x_pairs", S16, (self.most * (self.k + APART),), "local")
+
+    def prepare(self, b: t.LoopBuilder, rows: int | Expr) -> None:
+        """Compute sums of groups, and widen rows."""
+        super().prepare(b, rows)
+        b.emit(Allocate(self._pairs))
+        width = math.gcd(self.k, WIDEST)
+        with b.loop("pr", 0, rows) as row, b.loop("pk", 0, self.k // width) as part:
+            x = t.bitcast(Load(self.x.buffer, (self._index(row, part * width),), width), S16)
+            even, odd = (t.cast(t.bitcast(one, U32), S64) for one in (x << 8 >> 8, x >> 8))
+            b.store(self._pairs, (self._at(row, part * width),), t.bitcast(odd << 32 | even, S16))
+
+    def word(self, row: Expr, digit: int, k: Expr) -> Expr:
+        """Return the pair at `k` of a row as one s32."""
+        return t.bitcast(Load(self._pairs, (self._at(row, k),), 2), S32)
+
+    def _at(self, row: Expr, k: Expr) -> Expr:
+        return row * (self.k + APART) + k

@@ -1,12 +1,19 @@
-"""Register tiles of matmuls with packed weights: floats by multiply-adds, bytes and digits by dot products."""
+"""Register tiles of matmuls with packed weights: floats by multiply-adds, bytes and digits by dot products.
+
+    for each group: part = 0, or -zero * sum of X; part += X * Q; acc += part * scale of X * scale of the weights
+
+Where 16 bits hold some products, `pairs` has two sums for each column, of terms 0 and 1 of each four and
+of terms 2 and 3, which then are added to `part`. Sums of a group of weights may wrap until all its terms are in.
+"""
 
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
+from contextlib import nullcontext
 
-from ...base.dtypes import F32, S8, S16, S32
+from ...base.dtypes import F32, S8, S16, S32, U16
 from ...base.packed_words import WORD_BYTES
-from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Broadcast, Buffer, Expr, Load, Ramp, Var
 from ...tensor_ir.tiling import k_splits, split_rows
@@ -21,15 +28,6 @@ MAX_S32 = 2**31
 """Upper bound of s32 accumulators."""
 
 
-@dataclass(frozen=True)
-class Means:
-    """`fetches`: words are fetched ahead. `in_pairs`: groups of four levels that are summed in two lanes of 16 bits,
-    two terms at a time; 0 if sums have 32 bits."""
-
-    fetches: bool
-    in_pairs: int
-
-
 class RegisterTile:
     """The sums of `rows` rows, from `row` of the rows `x` on, times one panel of `vectors` vectors.
 
@@ -40,7 +38,7 @@ class RegisterTile:
     dtype = F32
 
     def __init__(
-        self, x: GivenRows, row: Var, rows: int, weights: WeightPanel, vectors: int, means: Means
+        self, x: GivenRows, row: Var, rows: int, weights: WeightPanel, vectors: int
     ) -> None:
         self.b = weights.b
         self.x = x
@@ -49,22 +47,20 @@ class RegisterTile:
         self.weights = weights
         self.vectors = vectors
         self.lanes = weights.lanes
-        self.means = means
+        self.in_pairs = x.in_pairs * WORD_BYTES // weights.weights.numbers
+        """Words that are summed in 16 bits, 0 if sums have 32 bits."""
         self.acc = self.b.allocate("nb_acc", F32, (rows, vectors * self.lanes))
         # sums of one vector wait for each other
-        self.splits = 1 if means.in_pairs else k_splits(rows * x.digits, vectors)
+        self.splits = 1 if x.in_pairs else k_splits(rows * x.digits, vectors)
 
     def sums(self) -> None:
         """Leave the sums in `acc`."""
         self._zero(self.acc)
         with self.b.loop("wg", 0, self.x.groups) as group:
-            sets = self.x.digits * self.splits
-            shape = sets * self.rows, self.vectors * self.lanes
-            self.part = self.b.allocate("nb_part", self.dtype, shape)
-            if self.x.has_starts:
+            self.group: Expr = group
+            self.totals: dict[tuple[int, int], Expr] = {}
+            if not self.x.starts_pairs:
                 self._start(group)
-            else:
-                self._zero(self.part)
             self._accumulate_group(group)
             self._scale(group)
 
@@ -75,11 +71,29 @@ class RegisterTile:
 
     def _start(self, group: Expr) -> None:
         """Store the contributions of zero points in the first accumulator of each sum, zero in the others."""
+        sets = self.x.digits * self.splits
+        shape = sets * self.rows, self.vectors * self.lanes
+        self.part = self.b.allocate("nb_part", self.dtype, shape)
+        if not self.x.has_starts:
+            self._zero(self.part)
+            return
         zero = t.const(0, S32, self.lanes)
         for digit, r in itertools.product(range(self.x.digits), range(self.rows)):
             start = Broadcast(self.x.start(self._row(r), group, digit), self.lanes)
             for v, split in itertools.product(range(self.vectors), range(self.splits)):
                 self.b.store(self.part, self._at(r, v, digit, split), zero if split else start)
+
+    def _part(self, at: tuple[int, int]) -> Expr:
+        """The accumulators at an index; in a whole group without a loop they are no memory."""
+        if self.x.starts_pairs:
+            return self.totals.get(at, t.const(0, self.dtype, self.lanes))
+        return t.load(self.part, at, self.lanes)
+
+    def _set_part(self, at: tuple[int, int], value: Expr) -> None:
+        if self.x.starts_pairs:
+            self.totals[at] = self.b.let("wd", value)
+        else:
+            self.b.store(self.part, at, value)
 
     def _row(self, r: int) -> Expr:
         return self.row + r
@@ -93,18 +107,21 @@ class RegisterTile:
         words = self.x.step // weights.numbers
         most = MAX_UNROLLED * WORD_BYTES // weights.word_bytes
         step = max(d for d in range(1, most + 1) if not words % d)
-        if weights.high_bits:
+        if weights.high_bits or self.x.starts_pairs:
             step = words
-        with self.b.loop("ww", 0, words, step=step) as word:
+        several = self.b.loop("ww", 0, words, step=step) if step < words else nullcontext(t.ZERO)
+        with several as word:
             high = [self.weights.high_words(group, self.x.step, v) for v in range(self.vectors)]
             for i in range(step):
+                if self.in_pairs and i % self.in_pairs == 0:
+                    self._begin(i // self.in_pairs)
                 self._add_word(group * words + (word + i), high, i)
-            self._end()
+            self._end(self.x.units - 1)
 
     def _add_word(self, at: Expr, high: list[list[Expr]], number: int) -> None:
         """Multiply word `at` of each column, which is word `number` of those whose upper bits are `high`."""
         row = self.weights.columns * self.weights.weights.word_bytes
-        if self.means.fetches and number * row % LINE < row:  # once for each line
+        if self.weights.fetches and number * row % LINE < row:  # once for each line
             self.weights.fetch(at)
         packed = [self.b.let("wp", self.weights.word(at, v)) for v in range(self.vectors)]
         joined = [self.weights.joined(x, y, number) for x, y in zip(packed, high, strict=True)]
@@ -114,8 +131,11 @@ class RegisterTile:
         """Multiply word `number` of an iteration of each column, which begins at `k`."""
         raise NotImplementedError
 
-    def _end(self) -> None:
-        """Do what comes after the multiplications."""
+    def _begin(self, unit: int) -> None:
+        """Do what comes before the multiplications of group `unit` of weights in a group."""
+
+    def _end(self, unit: int) -> None:
+        """Do what comes after the multiplications of group `unit` of weights in a group."""
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         """The sum of a group, in f32."""
@@ -140,13 +160,16 @@ class RegisterTile:
 
     def _factors(self, group: Expr, v: int) -> list[Expr]:
         """The scales, the zero points and, if there are any, the minima of a group."""
-        return self.weights.factors(group // (self.weights.weights.group // self.x.step), v)
+        weights, first = self.weights.weights, group * self.x.units
+        if weights.has_integer_scales:  # of each unit
+            return [self.weights.of_block("block_scale", first, v), self.weights.zero(first, v)]
+        return self.weights.factors(first // (weights.group // self.x.step), v)
 
     def _sum(self, r: int, v: int, digit: int = 0) -> Expr:
         """The accumulators of one vector, joined."""
-        found: Expr = t.load(self.part, self._at(r, v, digit), self.lanes)
+        found = self._part(self._at(r, v, digit))
         for split in range(1, self.splits):
-            found = found + t.load(self.part, self._at(r, v, digit, split), self.lanes)
+            found = found + self._part(self._at(r, v, digit, split))
         return found
 
     def _fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
@@ -166,8 +189,7 @@ class FloatTile(RegisterTile):
                 q = b.let("wq", self._number(word, i))
                 for r in range(self.rows):
                     at = self._at(r, v, split=split)
-                    old = t.load(self.part, at, self.lanes)
-                    b.store(self.part, at, self._fma(q, x[r], old))
+                    self._set_part(at, self._fma(q, x[r], self._part(at)))
 
     def _number(self, word: Word, index: int) -> Expr:
         """A level of each word; those of 4 bits are lanes of a table where a vector has 16."""
@@ -184,52 +206,66 @@ class FloatTile(RegisterTile):
 
 
 class DotTile(RegisterTile):
-    """Rows of s8, times four numbers of a word at once."""
+    """Rows of s8 or digits, times several numbers of a word at once."""
 
     dtype = S32
-    pairs: Buffer
-    """The sums of a few words in 16 bits, two for each lane."""
-
-    def _pair(self, r: int, v: int, digit: int) -> tuple[int, int]:
-        return digit * self.rows + r, v * 2 * self.lanes
-
-    def _end(self) -> None:
-        """Add the sums of 16 bits to those of 32 bits."""
-        ones, each = (
-            t.const(1, S16, 2 * self.lanes),
-            map(range, (self.rows, self.vectors, self.x.digits)),
-        )
-        for one in itertools.product(*each) if self.means.in_pairs else ():
-            pairs = t.load(self.pairs, self._pair(*one), 2 * self.lanes)
-            old = t.load(self.part, self._at(*one), self.lanes)
-            self.b.store(self.part, self._at(*one), t.call("dot2", old, pairs, ones))
+    pairs: dict[tuple[int, int, int], Expr]
+    """The sums of a few words in 16 bits, two for each lane, by row, vector and digit."""
 
     def _multiply(self, packed: list[Word], k: Expr, number: int) -> None:
-        b, each = self.b, self.weights.weights.numbers // WORD_BYTES
+        each = self.weights.weights.numbers // WORD_BYTES
         for i in range(each):
-            quad = number * each + i
-            begins = self.means.in_pairs > 0 and quad % self.means.in_pairs == 0
-            if begins and quad:
-                self._end()
-            elif begins:
-                shape = self.x.digits * self.rows, self.vectors * 2 * self.lanes
-                self.pairs = b.allocate("nb_pairs", S16, shape)
-            q = [b.let("wq", self.weights.quad(word, i)) for word in packed]
-            for digit, r in itertools.product(range(self.x.digits), range(self.rows)):
-                four = self.x.quad(self._row(r), digit, k + i * WORD_BYTES)
-                x = b.let("wx", t.bitcast(Broadcast(four, self.lanes), S8))
-                for v in range(self.vectors):
-                    if self.means.in_pairs:
-                        self._add_pairs(self._pair(r, v, digit), q[v], x, begins)
-                        continue
-                    at = self._at(r, v, digit, i % self.splits)
-                    old = t.load(self.part, at, self.lanes)
-                    b.store(self.part, at, t.call("dot4", old, q[v], x))
+            for offset, q in self._levels(packed, i):
+                for digit, r in itertools.product(range(self.x.digits), range(self.rows)):
+                    word = self.x.word(self._row(r), digit, k + i * WORD_BYTES + offset)
+                    dtype = S16 if q[0].dtype == S16 else S8
+                    x = self.b.let("wx", t.bitcast(Broadcast(word, self.lanes), dtype))
+                    for v in range(self.vectors):
+                        self._add(r, v, digit, i, q[v], x)
 
-    def _add_pairs(self, at: tuple[int, int], q: Expr, x: Expr, begins: bool) -> None:
-        lanes = 2 * self.lanes
-        old = t.const(0, S16, lanes) if begins else t.load(self.pairs, at, lanes)
-        self.b.store(self.pairs, at, t.call("dot2", old, q, x))
+    def _levels(self, packed: list[Word], part: int) -> Iterator[tuple[int, list[Expr]]]:
+        """Yield (offset in k, operands) of the instructions that multiply four levels of each word: at once, or
+        widened to 16 bits two by two."""
+        b, quads = self.b, (self.weights.quad(word, part) for word in packed)
+        if not self.x.is_wide:
+            yield 0, [b.let("wq", quad) for quad in quads]
+            return
+        words = [b.let("wb", t.bitcast(quad, U16)) for quad in quads]
+        for odd in (0, 1):
+            halves = (word >> 8 if odd else word & 0xFF for word in words)
+            yield 2 * odd, [b.let("wq", t.bitcast(half, S16)) for half in halves]
+
+    def _add(self, r: int, v: int, digit: int, part: int, q: Expr, x: Expr) -> None:
+        """Add the terms of one instruction to the sums of a row and a vector."""
+        b, sums = self.b, (r, v, digit)
+        if self.in_pairs:
+            self.pairs[sums] = b.let("wt", t.call("dot2", self.pairs[sums], q, x))
+            return
+        at, name = self._at(r, v, digit, part % self.splits), "dot2" if self.x.is_wide else "dot4"
+        self._set_part(at, t.call(name, self._part(at), q, x))
+
+    def _begin(self, unit: int) -> None:
+        """Let the sums of 16 bits of a unit begin, after those before were added."""
+        if unit:
+            self._end(unit - 1)
+        self.pairs = {}
+        start: Expr = t.const(0, S16, 2 * self.lanes)
+        for digit, r in itertools.product(range(self.x.digits), range(self.rows)):
+            if self.x.starts_pairs:
+                word = self.x.start(self._row(r), self.group * self.x.units + unit, digit)
+                start = self.b.let("xs", t.bitcast(Broadcast(word, self.lanes), S16))
+            self.pairs |= {(r, v, digit): start for v in range(self.vectors)}
+
+    def _end(self, unit: int) -> None:
+        """Add the sums of 16 bits to those of 32, times the integer scale of a group of weights if there is one."""
+        for v in range(self.vectors) if self.in_pairs else ():
+            scales: Expr = t.const(1, S16, 2 * self.lanes)
+            if self.weights.weights.has_integer_scales:
+                group = self.group * self.x.units + unit
+                scales = self.b.let("wi", self.weights.pair_scales(group, v))
+            for r, digit in itertools.product(range(self.rows), range(self.x.digits)):
+                at, pairs = self._at(r, v, digit), self.pairs[r, v, digit]
+                self._set_part(at, t.call("dot2", self._part(at), pairs, scales))
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         return t.cast(self._sum(r, v), F32)

@@ -95,7 +95,7 @@ class Word:
 class WeightPanel:
     """One panel of `columns` columns, as vectors of 32-bit lanes; code goes to `b`.
 
-    `is_copy`: its words alone are in their buffer.
+    `fetches`: words are fetched ahead. `is_copy`: its words alone are in their buffer.
 
     `floats`: the scales and the minima of all groups in f32, where they were converted before.
     """
@@ -106,6 +106,7 @@ class WeightPanel:
     columns: int
     k: int
     lanes: int
+    fetches: bool = False
     is_copy: bool = False
     floats: Buffer | None = None
 
@@ -280,13 +281,12 @@ class WeightPanel:
         self,
         local: Buffer,
         vectors: int,
-        fetches: bool,
         step: int,
         parts: tuple[Expr, int] | None = None,
         start: Expr = t.ZERO,
         less_zero: bool = False,
     ) -> WeightPanel:
-        """Copy a byte for each level to `local`, `step` k at a time, which `fetches` words ahead; return their panel.
+        """Copy a byte for each level to `local`, `step` k at a time; return their panel.
 
         `parts`: the first and the number of steps of k that are copied, all by default; `start`: the offset in
         `local`. `less_zero`: less their one zero point.
@@ -297,7 +297,7 @@ class WeightPanel:
             one = t.cast(t.cast(self.weights.zero[(t.ZERO,)], S32), U8)
             zero = b.let("bz", Broadcast(one, self.lanes * WORD_BYTES))
         with b.loop("bw", 0, count) as part:
-            for i in range(words) if fetches else ():
+            for i in range(words) if self.fetches else ():
                 self.fetch((first + part) * words + i)
             for v in range(vectors):
                 high = self.high_words(first + part, step, v)
@@ -307,7 +307,7 @@ class WeightPanel:
                     self._store_bytes(local, start, number, v, self.joined(packed, high, i), zero)
         others = {x: b for x, b in self.weights.parts.items() if x not in ("high", "book")}
         weights = replace(self.weights, words=local, bits=8, parts=others)
-        return replace(self, weights=weights, is_copy=True)
+        return replace(self, weights=weights, fetches=False, is_copy=True)
 
     def _store_bytes(
         self, local: Buffer, start: Expr, number: Expr, v: int, word: Word, zero: Expr | None
