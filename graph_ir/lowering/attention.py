@@ -32,7 +32,7 @@ from ..rewriting.kernel_group import KernelGroup
 from ..rewriting.operand_rows import in_memory
 from ..schedule.attention_blocking import AttentionBlocking, attention_blocking
 from ..schedule.context import LowerContext
-from ..schedule.gemm import Gemm
+from ..schedule.cost import Gemm
 from ..schedule.matmul_problem import group_memory, matrix_view, operand_view
 from ..schedule.matmul_tile import tile_of_plain
 from ..templates.attention import AttentionTemplate

@@ -24,7 +24,7 @@ from ..rewriting.attention import (
 from ..rewriting.kernel_group import KernelGroup
 from .attention_blocking import attention_blocking, attention_cycles
 from .context import LowerContext
-from .gemm import Gemm
+from .cost import Gemm
 from .matmul import USE_MEANING, kernel_of
 from .matmul_tile import pick_tile
 from .problem import attention_problem

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel, Target
-from ...targets.microkernels import rows_for
-from ...tensor_ir.tiling import split_rows
 from ..ir.schedule import Schedule
 from ..ops.matmul import MatmulCore
-from .gemm import Gemm
+from .cost import Gemm
 from .matmul import kernel_of
-from .matmul_tile import gemm_cycles
 from .register_tile import tile_of
 
 SOFTMAX_CYCLES = 11
@@ -92,8 +90,5 @@ def _block_cycles(rows: int, scores: Gemm, width: int, blocking: AttentionBlocki
 
 def _matmul_cycles(rows: int, columns: int, depth: int, tile: GemmTile, gemm: Gemm) -> float:
     """One of both matmuls, with operands in L2."""
-    target, kernel = gemm.target, gemm.kernel
-    wide = tile.columns(target, kernel.accumulator)
-    tiles = sum(count for _, count, _ in split_rows(rows, rows_for(wide, tile, target, kernel)))
-    steps = math.ceil(depth / kernel.k_group) * gemm_cycles(rows, columns, tile, target, kernel)
-    return steps + target.machine.tile_cycles * tiles * math.ceil(columns / wide)
+    one = replace(gemm, n=columns, k=depth)
+    return one.work(rows, tile) + one.ends(rows, tile)

@@ -9,22 +9,16 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ...base.records import dataclass
-from ...targets.isa import GemmTile, Microkernel
-from ...targets.microkernels import register_rows, rows_for
-from ...tensor_ir.tiling import split_rows
+from ...targets.isa import GemmTile, Microkernel, tile_depth
+from ...targets.microkernels import register_rows
 from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .convolution_gemm import ConvolutionGemm
 from .convolution_patches import fits_patches, patch_cycles
-from .gemm import Gemm
+from .cost import Gemm, end_cycles, gemm_cycles, panel_cycles
 from .matmul_cost import blocking_cycles as gemm_blocking_cycles
-from .matmul_tile import (
-    MatmulBlocking,
-    gemm_cycles,
-    ranked_tiles,
-    tile_cycles,
-)
+from .matmul_tile import MatmulBlocking, ranked_tiles
 from .matmul_tile import pick_blocking as pick_matmul_blocking
-from .two_dimensional import MAX_TOGETHER, joins_lines, line_cycles, tiles_of
+from .two_dimensional import MAX_TOGETHER, joins_lines, tiles_of
 
 TILED_BANDS = ("image", "rows")
 """Bands that two-dimensional registers read."""
@@ -196,15 +190,10 @@ def blocking_cycles(p: ConvolutionGemm, band: str, blocking: MatmulBlocking) -> 
         line, lines = math.ceil(math.prod(g.result) / math.ceil(g.result[0] / height)), 1
     panel = p.panel_bytes * columns
     sums = math.ceil(g.terms / blocking.k_block)
-    full = min(panels, g.outputs // columns)
-    last = g.outputs % columns if full < panels else 0
-    per_step = sum(
-        count * _line_cycles(p, line, width, blocking.tile, panel > target.l1_bytes // 2)
-        for width, count in ((columns, full), (last, 1))
-        if width and count
-    )
+    outputs = min(panels * columns, g.outputs)
+    per_step = _line_cycles(p, line, outputs, blocking.tile, panel > target.l1_bytes // 2)
     task = lines * (p.steps * per_step / blocking.tile.efficiency)
-    moved = 2 * p.kernel.accumulator.size * line * (full * columns + last)
+    moved = 2 * p.kernel.accumulator.size * line * outputs
     in_part = g.channels % p.kernel.k_group > 0
     if in_part and band == "image":
         task += lines * p.steps * line * panels * PART_OF_GROUP
@@ -258,15 +247,16 @@ def _halves(g: ConvolutionGeometry, columns: int) -> float:
 def _line_cycles(
     p: ConvolutionGemm, pixels: int, columns: int, tile: GemmTile, streamed: bool
 ) -> float:
-    """Cycles of one step of a line of pixels and one panel."""
-    kernel, machine, lanes = p.kernel, p.target.machine, p.target.lanes(p.kernel.accumulator)
-    if kernel.registers is not None:
-        return line_cycles(p, pixels, columns, tile)
-    vectors = math.ceil(columns / lanes)
-    row_bytes = vectors * lanes * kernel.b.size * kernel.k_group
-    stream = row_bytes / machine.l2_bytes_per_cycle if streamed else 0.0
-    runs = split_rows(pixels, rows_for(columns, tile, p.target, kernel))
-    return sum(count * max(tile_cycles(rows, vectors, machine), stream) for _, count, rows in runs)
+    """Cycles of one step of a line of pixels and all panels of a task, whose weights are `streamed` from L2."""
+    kernel, target = p.kernel, p.target
+    row_bytes = target.lanes(kernel.accumulator) * kernel.b.size * kernel.k_group
+    stream = row_bytes / target.machine.l2_bytes_per_cycle if streamed else 0.0
+    cycles = panel_cycles(pixels, columns, tile, target, kernel, stream=stream)
+    if (shape := kernel.registers) is None:
+        return cycles
+    depth = tile_depth(p.geometry.channels * p.geometry.kernel[1], kernel.k_group, shape)
+    whole = depth.steps * shape.row_bytes / 4 / depth.groups
+    return cycles * whole + end_cycles(pixels, columns, tile, target, kernel) / p.steps
 
 
 def pick_blocking(p: ConvolutionGemm, band: str, tile: GemmTile) -> MatmulBlocking:

@@ -34,8 +34,8 @@ from .convolution_blocking import matmul_cycles, ranked_choices
 from .convolution_blocks import may_be_blocked
 from .convolution_gemm import ConvolutionGemm
 from .convolution_sizes import geometry_of
+from .cost import Gemm
 from .direct_convolution import convolution_kernels, offered
-from .gemm import Gemm
 from .matmul_tile import pick_tile
 from .requested import wanted_by_name
 from .window_tile import depthwise_cycles

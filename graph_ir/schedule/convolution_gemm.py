@@ -7,14 +7,14 @@ from collections.abc import Sequence
 
 from ...base.dtypes import DType
 from ...base.records import dataclass
-from ...targets.isa import GemmTile, Microkernel, Target
+from ...targets.isa import Microkernel, Target
 from ..nest.convolution_geometry import ConvolutionGeometry
 from .context import LowerContext
-from .gemm import worth_threads
+from .cost import OnMachine
 
 
 @dataclass(frozen=True)
-class ConvolutionGemm:
+class ConvolutionGemm(OnMachine):
     """A geometry, the microkernel that multiplies image (A) and weights (B), and the cores that may share the work."""
 
     geometry: ConvolutionGeometry
@@ -23,9 +23,9 @@ class ConvolutionGemm:
     threads: int = 1
 
     @property
-    def cores(self) -> int:
-        """Threads that share it: one where waking others costs more than it saves."""
-        return self.threads if worth_threads(self.geometry.multiply_adds, self.target) else 1
+    def multiply_adds(self) -> int:
+        """Multiply-adds of all images."""
+        return self.geometry.multiply_adds
 
     @property
     def alone(self) -> ConvolutionGemm:
@@ -56,10 +56,6 @@ class ConvolutionGemm:
     def result_holds_sums(self) -> bool:
         """Return whether partial sums may wait in the result; else all terms of a line follow each other."""
         return self.kernel.a == self.kernel.accumulator
-
-    def columns(self, tile: GemmTile) -> int:
-        """Columns of a register tile, and of a panel of weights."""
-        return tile.columns(self.target, self.kernel.accumulator)
 
     @classmethod
     def of_kernels(

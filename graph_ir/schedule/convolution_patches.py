@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 
 from .convolution_gemm import ConvolutionGemm
-from .matmul_tile import MatmulBlocking, gemm_cycles
+from .cost import gemm_cycles
+from .matmul_tile import MatmulBlocking
 
 MAX_COLUMNS = 64
 """Maximum columns of a window, each of which has a separate loop."""

@@ -19,7 +19,7 @@ from .context import LowerContext
 from .convolution_blocking import has_dense_lines
 from .convolution_sizes import geometry_of, with_sizes_of
 from .convolution_steps import convolution_steps
-from .gemm import Gemm
+from .cost import Gemm
 from .image_operand import image_operand
 from .local_sizes import LocalSizes, localized
 from .matmul_problem import flat

@@ -18,7 +18,7 @@ from ..ops.matmul import MatmulCore
 from ..rewriting.groups import is_elementwise
 from .context import LowerContext
 from .convolution_forms import ranked_forms
-from .gemm import Gemm
+from .cost import Gemm
 from .matmul_cost import kernel_cycles, slowness
 
 SCALING = 3

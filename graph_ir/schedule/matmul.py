@@ -21,8 +21,8 @@ from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .contraction_space import ContractionSpace
+from .cost import Gemm
 from .format_choice import FormatChoice
-from .gemm import Gemm
 from .matmul_blocks import block_tile, blocked_matmul_choice, runs_blocks
 from .matmul_cost import blocking_cycles, kernel_cycles
 from .matmul_few import steps_of_all_rows

@@ -10,8 +10,8 @@ from ...base.dims import is_known
 from ...targets.isa import GemmTile, Microkernel, Target
 from ..ir.format import Format
 from ..ops.matmul import MatmulCore
+from .cost import Gemm
 from .format_choice import FormatChoice
-from .gemm import Gemm
 from .matmul_tile import extra_bytes
 from .panels import BLOCK
 from .register_tile import highest_tile

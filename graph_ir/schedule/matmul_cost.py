@@ -2,19 +2,12 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 
 from ...targets.isa import Microkernel, Target
-from ...targets.machines import Machine
-from ...targets.microkernels import f32_kernel, rows_for
-from ...tensor_ir.tiling import split_rows
-from .gemm import Gemm
-from .matmul_tile import MatmulBlocking, gemm_cycles, pick_blocking, pick_tile
-from .two_dimensional import block_cycles
-
-MAX_TASKS = 64
-"""Above this many tasks, assume perfect balance."""
+from ...targets.microkernels import f32_kernel
+from .cost import Gemm, gemm_cycles, last_end, overlapped, stream_rate
+from .matmul_tile import MatmulBlocking, pick_blocking, pick_tile, reads_in_place
 
 
 def blocking_cycles(gemm: Gemm, blocking: MatmulBlocking, packed: bool = True) -> float:
@@ -28,7 +21,7 @@ def blocking_cycles(gemm: Gemm, blocking: MatmulBlocking, packed: bool = True) -
     panels = math.ceil(gemm.n / gemm.columns(blocking.tile))
     shares = _group_shares(panels, blocking.n_groups)
     tasks = [block * share for block in blocks for share in shares] * gemm.batch
-    return _finish(tasks, gemm.cores) + gemm.target.machine.open_cycles
+    return last_end(tasks, gemm.cores) + gemm.target.machine.open_cycles
 
 
 def kernel_cycles(gemm: Gemm) -> float:
@@ -65,48 +58,48 @@ def _group_shares(panels: int, groups: int) -> list[float]:
     return [min(size, panels - begin) / panels for begin in range(0, panels, size)]
 
 
-def _finish(tasks: list[float], threads: int) -> float:
-    """The end of the last task if threads take the longest first; many tasks are assumed to end together."""
-    if len(tasks) > MAX_TASKS:
-        return sum(tasks) / threads
-    ends = [0.0] * threads
-    for task in sorted(tasks, reverse=True):
-        heapq.heapreplace(ends, ends[0] + task)
-    return max(ends)
-
-
 def _row_block_cycles(rows: int, gemm: Gemm, blocking: MatmulBlocking, packed: bool) -> float:
     """One block of rows times all of B: the slower of multiply-adds and traffic, plus what cannot overlap."""
-    n, k, kernel, target = gemm.n, gemm.k, gemm.kernel, gemm.target
-    if kernel.registers is not None:
-        return block_cycles(rows, gemm, blocking.tile, blocking.n_groups, packed)
-    tile, machine, columns = blocking.tile, target.machine, gemm.columns(blocking.tile)
-    k_blocks = math.ceil(k / blocking.k_block)
-    height = rows_for(columns, tile, target, kernel)
-    row_tiles = sum(count for _, count, _ in split_rows(rows, height))
-    a_size = kernel.copied_a.size
-    b_bytes = gemm.b_bytes
-    c_bytes = 2 * kernel.accumulator.size * rows * n
-    extra = (k_blocks - 1) * c_bytes / machine.l2_bytes_per_cycle  # partial sums are kept in C
-    extra += k_blocks * row_tiles * math.ceil(n / columns) * machine.tile_cycles
-    if kernel.converts_a:
-        extra += rows * k * (kernel.a.size + a_size) / machine.l2_bytes_per_cycle
-    far = a_size * rows * blocking.k_block > target.l2_bytes * 3 // 4
-    # Each panel reads A's block.
-    traffic = a_size * rows * k * math.ceil(n / columns) / _rate(far, machine)
+    kernel, machine, tile = gemm.kernel, gemm.target.machine, blocking.tile
+    traffic, extra = (_of_registers if kernel.uses_tiles else _of_vectors)(
+        rows, gemm, blocking, packed
+    )
+    k_blocks = math.ceil(gemm.k / blocking.k_block)
+    c_bytes = 2 * kernel.accumulator.size * rows * gemm.n
+    extra += (k_blocks - 1) * c_bytes / machine.l2_bytes_per_cycle  # partial sums are kept in C
+    extra += k_blocks * gemm.ends(rows, tile)
+    return overlapped(gemm.work(rows, tile), traffic, machine) + extra
+
+
+def _of_vectors(
+    rows: int, gemm: Gemm, blocking: MatmulBlocking, packed: bool
+) -> tuple[float, float]:
+    """(cycles in which operands arrive, cycles of copies)."""
+    kernel, target, machine = gemm.kernel, gemm.target, gemm.target.machine
+    size, b_bytes = kernel.copied_a.size, gemm.b_bytes
+    panels = math.ceil(gemm.n / gemm.columns(blocking.tile))
+    copied = kernel.a.size + size if kernel.converts_a else 0
+    extra = rows * gemm.k * copied / machine.l2_bytes_per_cycle
+    is_far = size * rows * blocking.k_block > target.l2_bytes * 3 // 4
+    traffic = (
+        size * rows * gemm.k * panels / stream_rate(is_far, machine)
+    )  # each panel reads A's block
     if packed:
-        traffic += b_bytes / _rate(b_bytes > target.l2_bytes // 2, machine)
-    elif rows <= 4 * tile.rows:  # read in place
-        is_far = b_bytes > target.l2_bytes // 8
-        traffic += b_bytes / (
-            machine.strided_bytes_per_cycle if is_far else machine.l2_bytes_per_cycle
-        )
-    else:  # copied into a panel first
-        extra += b_bytes / machine.shared_bytes_per_cycle
-    work = math.ceil(k / kernel.k_group) * gemm_cycles(rows, n, tile, target, kernel)
-    return max(work, traffic) + machine.unhidden * min(work, traffic) + extra
+        return traffic + b_bytes / stream_rate(b_bytes > target.l2_bytes // 2, machine), extra
+    if not reads_in_place(rows, blocking.tile):  # copied into a panel first
+        return traffic, extra + b_bytes / machine.shared_bytes_per_cycle
+    near, far = machine.l2_bytes_per_cycle, machine.strided_bytes_per_cycle
+    return traffic + b_bytes / (far if b_bytes > target.l2_bytes // 8 else near), extra
 
 
-def _rate(far: bool, machine: Machine) -> float:
-    """Bytes per cycle from the shared cache, or from a core's own L2."""
-    return machine.shared_bytes_per_cycle if far else machine.l2_bytes_per_cycle
+def _of_registers(
+    rows: int, gemm: Gemm, blocking: MatmulBlocking, packed: bool
+) -> tuple[float, float]:
+    """The same of two-dimensional registers, whose A is in L2 where it is more than a tile."""
+    target, machine, b_bytes = gemm.target, gemm.target.machine, gemm.n * gemm.row_bytes
+    panels = math.ceil(gemm.n / gemm.columns(blocking.tile))
+    is_far = b_bytes // blocking.n_groups > target.l2_bytes * 3 // 4
+    traffic = b_bytes / stream_rate(is_far, machine)
+    if rows > blocking.tile.rows:
+        traffic += rows * gemm.row_bytes * panels / machine.l2_bytes_per_cycle
+    return traffic, 0.0 if packed else b_bytes / machine.copy_bytes_per_cycle

@@ -11,7 +11,7 @@ from ...targets.isa import GemmTile
 from ..nest.problem import Contraction
 from ..ops.matmul import MAX_FEW
 from .context import LowerContext
-from .gemm import Gemm
+from .cost import Gemm
 from .matmul_steps import matmul_steps
 from .matmul_tile import MatmulBlocking, few_rows, pick_blocking, tile_of_plain
 

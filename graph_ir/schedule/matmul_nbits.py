@@ -14,7 +14,7 @@ from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
 from .byte_pairs import dots_of, is_centered, is_wide, level_bits
 from .context import LowerContext
-from .gemm import Gemm
+from .cost import Gemm
 from .matmul_tile import MatmulBlocking, candidate_blockings, ranked_tiles
 from .nbits_cost import NBitsCost, weight_bits
 from .nbits_formats import rows_of

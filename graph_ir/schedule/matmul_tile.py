@@ -1,4 +1,4 @@
-"""Choice of the register tile and blocks of a matmul: the cost model over the ISA's table."""
+"""Choice of the register tile and blocks of a matmul."""
 
 from __future__ import annotations
 
@@ -7,46 +7,11 @@ from dataclasses import replace
 
 from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel, Target
-from ...targets.machines import Machine
-from ...targets.microkernels import rows_for
-from ...tensor_ir.tiling import k_splits, split_rows, tile_height
+from ...tensor_ir.tiling import k_splits
 from ..nest.row_tiles import MAX_TILE_ROWS
 from ..ops.matmul import MAX_FEW
-from .gemm import Gemm
-from .two_dimensional import blocks_worth_trying, cycles_per_group, pick_blocks, tiles_of
-
-
-def tile_cycles(rows: int, vectors: int, machine: Machine, splits: int = 0) -> float:
-    """Cycles of one k step of a tile: bound by multiply-adds, by loads, or by the latency of few accumulators.
-
-    `splits`: the number of accumulator sets, if it is not that of a matmul of `rows` rows.
-    """
-    loads = rows + vectors
-    return max(
-        rows * vectors / machine.fma_per_cycle + machine.load_cycles * loads,
-        loads / machine.loads_per_cycle,
-        rows / machine.broadcasts_per_cycle,
-        machine.fma_latency / (splits or k_splits(rows, vectors)),
-    )
-
-
-def gemm_cycles(m: int, n: int, tile: GemmTile, target: Target, kernel: Microkernel) -> float:
-    """Return the predicted cycles of one k, or group of k, of a whole m x n matmul split into `tile`s; lower
-    is better."""
-    if kernel.registers is not None:
-        return cycles_per_group(m, n, tile, target.machine, kernel.registers)
-    lanes = target.lanes(kernel.accumulator)
-    panels, rest = divmod(n, tile.vectors * lanes)
-    widths = [(tile.vectors * lanes, panels), (rest, 1 if rest else 0)]
-    cycles = 0.0
-    for columns, times in widths:
-        if times:
-            vectors = math.ceil(columns / lanes)
-            runs = split_rows(m, rows_for(columns, tile, target, kernel))
-            cycles += times * sum(
-                count * tile_cycles(rows, vectors, target.machine) for _, count, rows in runs
-            )
-    return cycles / (tile.efficiency if panels else 1.0)
+from .cost import Gemm, gemm_cycles, height_with, panel_cycles
+from .two_dimensional import blocks_worth_trying, pick_blocks, tiles_of
 
 
 def ranked_tiles(m: int, n: int, target: Target, kernel: Microkernel) -> list[GemmTile]:
@@ -181,13 +146,6 @@ def few_rows(gemm: Gemm, tile: GemmTile) -> dict[int, MatmulBlocking]:
     return found
 
 
-def height_with(splits: int, vectors: int) -> int:
-    """Return the height of the highest register tile of `vectors` vectors with accumulators split in `splits`; 0
-    if none."""
-    heights = range(1, 8 // vectors + 2)
-    return max((rows for rows in heights if k_splits(rows, vectors) == splits), default=0)
-
-
 def tiles_for_any_rows(gemm: Gemm) -> list[GemmTile]:
     """The register tiles for a number of rows that is known at run time, the best first.
 
@@ -221,17 +179,9 @@ def tiles_for_any_rows(gemm: Gemm) -> list[GemmTile]:
 def few_cycles(rows: int, gemm: Gemm, tile: GemmTile, splits: int) -> float:
     """Return the cycles of one k of a matmul of a few rows with `splits` accumulator sets, in panels as wide as
     a tile."""
-    target, kernel = gemm.target, gemm.kernel
-    if splits == 1 or not height_with(splits, tile.vectors):
-        return gemm_cycles(rows, gemm.n, tile, target, kernel)
-    lanes = target.lanes(kernel.accumulator)
-    height = tile_height(rows, height_with(splits, tile.vectors), tile.vectors)
-    panels, rest = divmod(gemm.n, tile.vectors * lanes)
-    return sum(
-        times * count * tile_cycles(high, math.ceil(columns / lanes), target.machine, splits)
-        for columns, times in ((tile.vectors * lanes, panels), (rest, 1 if rest else 0))
-        for _, count, high in split_rows(rows, height)
-    )
+    own = (rows, gemm.n, tile, gemm.target, gemm.kernel)
+    has_tile = splits > 1 and height_with(splits, tile.vectors)
+    return panel_cycles(*own, splits) if has_tile else gemm_cycles(*own)
 
 
 def _round_up(value: int, multiple: int) -> int:

@@ -12,7 +12,7 @@ from ..ir.schedule import Schedule
 from ..ops.matmul_nbits import MatmulNBits
 from .byte_pairs import is_wide, level_bits
 from .context import LowerContext
-from .gemm import Gemm
+from .cost import Gemm, overlapped
 from .matmul import blocking_of
 from .matmul_cost import blocking_cycles
 from .matmul_tile import MatmulBlocking
@@ -105,8 +105,7 @@ class NBitsCost:
         else:
             unpacked = (tiles * self._unpacking + m) / self._issued
             work = self._vectors * max(unpacked, (tiles + m) / machine.fma_per_cycle)
-        found = (work / self.gemm.cores, times * self._traffic(blocking))
-        return max(found) + machine.unhidden * min(found)
+        return overlapped(work / self.gemm.cores, times * self._traffic(blocking), machine)
 
     def _in_digits(self, tiles: int, use: str) -> float:
         """Cycles of rows of f32 that are multiplied as digits."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.microkernels import rows_that_fit
 from ..ir.schedule import Schedule
-from .gemm import Gemm
+from .cost import Gemm
 
 BLOCKING_MEANINGS = {
     "mr": "rows of a register tile",

@@ -13,7 +13,7 @@ from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.microkernels import microkernel
 from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from ..ops.winograd_form import WinogradForm
-from .matmul_tile import gemm_cycles
+from .cost import gemm_cycles
 
 MAX_CUTS = 512
 """Blockings tried for one convolution."""

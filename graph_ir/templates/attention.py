@@ -38,7 +38,7 @@ from ..nest.packing import is_read_in_place, loop
 from ..nest.problem import Contraction, View, matmul
 from ..nest.tasks import batch_indices, ceil_div, nested, shared_tasks
 from ..schedule.attention_blocking import AttentionBlocking
-from ..schedule.gemm import worth_threads
+from ..schedule.cost import worth_threads
 from ..schedule.matmul_steps import inner_nest
 from .attention_matmul import AttentionProblem, HeadMatmul, RowBlock
 from .running_softmax import RowWork, RunningSoftmax

@@ -22,7 +22,7 @@ from ..nest.epilogue import EpilogueValue, storing
 from ..nest.lower import Lowering
 from ..nest.problem import View, matmul
 from ..schedule.convolution_patches import patch_stride
-from ..schedule.gemm import worth_threads
+from ..schedule.cost import worth_threads
 from ..schedule.matmul_steps import inner_nest
 from ..schedule.matmul_tile import MatmulBlocking
 

@@ -11,7 +11,7 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.rewriting.kernel_group import group_of
-from graphc.graph_ir.schedule.gemm import worth_threads
+from graphc.graph_ir.schedule.cost import worth_threads
 from graphc.graph_ir.schedule.matmul import MatmulSpace
 from graphc.graph_ir.schedule.problem import problem_of
 from graphc.tensor_ir.nodes import Brgemm, For

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from graphc.graph_ir.schedule.attention_blocking import AttentionBlocking, attention_cycles
-from graphc.graph_ir.schedule.gemm import Gemm
+from graphc.graph_ir.schedule.cost import Gemm
 from graphc.targets.isa import GemmTile, Target
 from graphc.targets.machines import ZEN5
 from graphc.targets.microkernels import f32_kernel

@@ -6,11 +6,10 @@ from dataclasses import replace
 import pytest
 
 from graphc.base.dtypes import BF16, F16
-from graphc.graph_ir.schedule.gemm import Gemm
+from graphc.graph_ir.schedule.cost import Gemm, gemm_cycles
 from graphc.graph_ir.schedule.matmul_tile import (
     candidate_blockings,
     extra_bytes,
-    gemm_cycles,
     pick_blocking,
     pick_tile,
     ranked_tiles,
