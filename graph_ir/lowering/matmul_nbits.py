@@ -13,12 +13,11 @@ from ..ir.schedule import Schedule
 from ..nest.problem import Contraction, View, matmul
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
-from ..schedule.byte_pairs import is_centered
 from ..schedule.context import LowerContext
 from ..schedule.matmul import blocking_of
 from ..schedule.matmul_nbits import NBitsSpace, few_schedules
 from ..schedule.matmul_problem import group_memory, matrix_view
-from ..schedule.nbits_instructions import kernel_of_use, max_on_byte_tiles
+from ..schedule.nbits_instructions import is_centered, kernel_of_use, max_on_byte_tiles
 from ..templates.expert_runs import ExpertRows, Run
 from ..templates.matmul_nbits import NBitsLowering
 from ..templates.packed_weights import PackedWeights
@@ -78,7 +77,7 @@ class _Kernel:
         """The nest of `count` rows."""
         op, group, ctx, is_dynamic = self.op, self.group, self.ctx, not is_known(self.op.sizes[0])
         body = self._nest(self.schedule, run)
-        for several in NBitsSpace(op, group, ctx).on_byte_tiles() if is_dynamic else ():
+        for several in NBitsSpace(op, group, ctx).on_byte_tiles if is_dynamic else ():
             body = If(count <= max_on_byte_tiles(op, ctx), self._nest(several, run), body)
         for few, chosen in few_schedules(op, group, ctx):
             is_one = reduce(or_, (t.equal(count, rows) for rows in few))

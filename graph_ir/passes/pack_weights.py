@@ -18,8 +18,8 @@ from ..rewriting.decisions import record
 from ..rewriting.group_scales import GroupedWeights, grouped_weights
 from ..rewriting.rewrite import rewrite
 from ..rewriting.rounded_rows import rounded_rows
-from ..schedule.byte_pairs import dots_of
 from ..schedule.context import LowerContext
+from ..schedule.nbits_instructions import dots_of
 
 FEWEST_COLUMNS, FEWEST_TERMS = 16, 32
 """Smaller weights are in cache anyway."""

@@ -12,7 +12,6 @@ from ...targets.microkernels import f32_kernel
 from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
-from .byte_pairs import dots_of, is_centered, is_wide, level_bits
 from .context import LowerContext
 from .cost import Gemm
 from .matmul_tile import MatmulBlocking, candidate_blockings, ranked_tiles
@@ -22,8 +21,13 @@ from .nbits_instructions import (
     DIGITS,
     MAX_ON_BYTE_TILES,
     SCALED,
+    dots_of,
     has_digits,
+    is_centered,
+    is_rounded,
+    is_wide,
     kernel_of_use,
+    level_bits,
     max_on_byte_tiles,
     max_rows,
     max_rows_bytes,
@@ -39,6 +43,8 @@ from .two_dimensional import tiles_of
 UNPACK = ("registers", "panel", "bytes")
 
 USE = ("fma", "dot2", "dot4", "tile2", "tile4")
+
+TILED = ("tile2", "tile4")
 
 MAX_FEW_ROWS, MAX_FEW_ROUNDED = 4, 8
 """Each dynamic number of rows up to this has separate code: of f32, and of bytes. Where 16 bits hold sums of bytes,
@@ -68,8 +74,8 @@ def few_rows_of(op: MatmulNBits, ctx: LowerContext) -> range:
     if is_known(m):
         return range(0)
     low, high = bounds(m)
-    is_rounded = op.part("x_scale") is not None and not (is_centered(op, ctx) or is_wide(op, ctx))
-    most = MAX_FEW_ROUNDED if is_rounded else MAX_FEW_ROWS
+    in_words = is_rounded(op) and not (is_centered(op, ctx) or is_wide(op, ctx))
+    most = MAX_FEW_ROUNDED if in_words else MAX_FEW_ROWS
     if max_on_byte_tiles(op, ctx) == MAX_ON_BYTE_TILES:  # which are as fast for five rows
         most = MAX_FEW_ROWS
     return range(max(low, 1), min(high, most) + 1)
@@ -112,65 +118,82 @@ class NBitsSpace(ScheduleSpace):
         cores = replace(self.gemm, threads=self.ctx.options.threads).cores
         return self.pick.replaced(ng=min(panels, cores))
 
+    @property
+    def _ways(self) -> list[tuple[str, str]]:
+        """(where weights are unpacked, what multiplies) that the type of the rows and the CPU allow."""
+        op, dots = self.op, self._dots
+        if not is_rounded(op):
+            digits = [("registers", dots)] * has_digits(op, self.ctx, self.rows)
+            return [("registers", "fma"), *digits, ("panel", "fma")]
+        of_tiles = {
+            ("panel", "tile2"): takes_tiles(op, self.ctx),
+            ("bytes", "tile4"): takes_byte_tiles(op, self.ctx),
+        }
+        tiles = [way for way, can in of_tiles.items() if can and self.vectors <= TILE_VECTORS]
+        return [("registers", dots), ("bytes", dots), *tiles]
+
     def ranked(self) -> list[Schedule]:
-        """Every way that suits the type of the rows, the faster first."""
-        use = self._dots
-        found: list[Schedule] = []
-        if self.is_dynamic and self.op.part("x_scale") is None:  # few rows have separate code
-            found = self._panels()
-        elif self.op.part("x_scale") is not None:
-            found = [self._in_registers(rows, "registers", use) for rows in self._heights()]
-            found.append(self._in_registers(min(self._in_bytes, self.rows), "bytes", use))
-            # Few rows of a dynamic number have dot products.
-            if is_known(self.op.sizes[0]) or self.is_dynamic:
-                found += [*self._on_tiles(), *self.on_byte_tiles()]
-        else:
-            found = [self._in_registers(rows, "registers", "fma") for rows in self._heights()]
-            if has_digits(self.op, self.ctx, self.rows):
-                tallest = self._tallest(1 + DIGITS)
-                found += [
-                    self._in_registers(rows, "registers", use)
-                    for rows in dict.fromkeys((tallest, 1))
-                ]
-            found += self._panels()
+        """Every way that suits the type of the rows, the faster first.
+
+        A few of a dynamic number of rows have separate code: of f32 in registers, of bytes by dot products.
+        """
+        ways = self._ways
+        if self.is_dynamic and not is_rounded(self.op):
+            ways = [way for way in ways if way[0] == "panel"]
+        elif not self.is_dynamic and not is_known(self.op.sizes[0]):
+            ways = [way for way in ways if way[1] not in TILED]
+        found = (one for way in ways for one in self.of_way(*way))
         return sorted(dict.fromkeys(found), key=self.cycles)
 
-    def _panels(self) -> list[Schedule]:
-        """Weights are unpacked into panels of floats."""
+    def of_way(self, unpack: str, use: str) -> list[Schedule]:
+        """Return the schedules worth trying with a way to unpack and to multiply."""
+        if use in TILED:
+            blockings = self._on_tiles() if use == "tile2" else self._on_byte_tiles()
+        elif unpack == "panel":
+            every = (candidate_blockings(self.gemm, tile) for tile in self._tiles())
+            blockings = [one for some in every for one in some]
+        else:
+            blockings = [self._of_rows(rows, use) for rows in self._heights(unpack, use)]
         return [
-            self._schedule(blocking, "panel", "fma")
-            for tile in self._tiles()
-            for blocking in candidate_blockings(self.gemm, tile)
+            Schedule.of("nbits", **one.settings, unpack=unpack, use=use)
+            for one in dict.fromkeys(blockings)
         ]
 
-    def _on_tiles(self) -> list[Schedule]:
+    @property
+    def on_byte_tiles(self) -> list[Schedule]:
+        """Return the schedule with rows and levels as bytes in two-dimensional registers, if there is one."""
+        way = ("bytes", "tile4")
+        return self.of_way(*way) if way in self._ways else []
+
+    def _on_tiles(self) -> list[MatmulBlocking]:
         """Weights and rows of bytes become bf16 for two-dimensional registers; a panel of a block of k stays in L1."""
-        if not takes_tiles(self.op, self.ctx):
-            return []
         (m, _, k), gemm = self.sizes, self._gemm("tile2")
         columns = self.vectors * self.ctx.target.lanes(F32)
         deepest = max(gemm.target.l1_bytes * 5 // 6 // (columns * BF16.size), self.op.x_group)
         whole = max(self.op.group, self.op.x_group)
         depth = -(-math.ceil(k / math.ceil(k / deepest)) // whole) * whole
-        rows, panels = min(m, MAX_ON_TILES), math.ceil(gemm.n / columns)
+        tiles = gemm.kernel.tiles if self.is_dynamic else tiles_of(gemm.kernel, m)
         return [
-            self._schedule(
-                MatmulBlocking(tile, rows, depth, min(panels, gemm.cores)), "panel", "tile2"
-            )
-            for tile in (gemm.kernel.tiles if self.is_dynamic else tiles_of(gemm.kernel, m))
+            self._blocking(tile, min(m, MAX_ON_TILES), depth)
+            for tile in tiles
             if tile.vectors == self.vectors
         ]
 
-    def on_byte_tiles(self) -> list[Schedule]:
-        """Rows and levels stay bytes in two-dimensional registers."""
-        if not takes_byte_tiles(self.op, self.ctx) or self.vectors > TILE_VECTORS:
-            return []
-        m, n, k = self.sizes
+    def _on_byte_tiles(self) -> list[MatmulBlocking]:
         tile = tile_of(min(self.rows, SCALED), self.vectors, self.gemm.kernel)
-        panels = math.ceil(n / self.gemm.columns(tile))
-        rows = min(m, max_on_byte_tiles(self.op, self.ctx))
-        blocking = MatmulBlocking(tile, rows, k, min(panels, self.gemm.cores))
-        return [self._schedule(blocking, "bytes", "tile4")]
+        rows = min(self.sizes[0], max_on_byte_tiles(self.op, self.ctx))
+        return [self._blocking(tile, rows, self.sizes[2])]
+
+    def _of_rows(self, rows: int, use: str) -> MatmulBlocking:
+        """Tiles of some rows, and blocks of as many as are converted in local memory."""
+        (m, _, k), size = self.sizes, row_bytes(self.op, use, self.ctx)
+        block = min(m, max(max_rows_bytes(self.ctx) // size, 1)) if size else m
+        return self._blocking(tile_of(rows, self.vectors, self.gemm.kernel), block, k)
+
+    def _blocking(self, tile: GemmTile, rows: int, depth: int) -> MatmulBlocking:
+        """A blocking whose panels all cores share."""
+        panels = math.ceil(self.gemm.n / self.gemm.columns(tile))
+        return MatmulBlocking(tile, rows, depth, min(panels, self.gemm.cores))
 
     def _gemm(self, use: str) -> Gemm:
         return replace(self.gemm, kernel=kernel_of_use(use, self.ctx.target))
@@ -180,41 +203,25 @@ class NBitsSpace(ScheduleSpace):
         """The dot product that rows of bytes take: where the CPU has none, other instructions make that of four."""
         return dots_of(level_bits(self.op), self.ctx.target) or "dot4"
 
-    def _tallest(self, accumulators: int) -> int:
-        """Return the rows of a tile in which each vector of results has `accumulators` accumulators."""
-        most = (self.ctx.target.table.registers - 4) // accumulators // self.vectors
-        return max(1, min(most, self.rows))
-
-    @property
-    def _in_bytes(self) -> int:
-        """Rows of a tile that reads bytes."""
-        if is_wide(self.op, self.ctx):
-            return WIDE_ROWS
-        return CENTERED_ROWS if is_centered(self.op, self.ctx) else self._tallest(2)
-
-    def _heights(self) -> list[int]:
-        wide = self.op.part("x_scale") is not None and is_wide(self.op, self.ctx)
-        most = min(self.rows, WIDE_ROWS if wide else max_rows(self.op, self.ctx))
-        return list(dict.fromkeys((most, 1)))
+    def _heights(self, unpack: str, use: str) -> list[int]:
+        """Return the rows of tiles: the most that suit the registers and, but for panels of bytes, one."""
+        registers = (self.ctx.target.table.registers - 4) // self.vectors
+        most = max_rows(self.ctx)
+        if not is_rounded(self.op):
+            most = most if use == "fma" else registers // (1 + DIGITS)
+        elif is_wide(self.op, self.ctx):
+            most = WIDE_ROWS
+        elif unpack == "bytes":
+            most = CENTERED_ROWS if is_centered(self.op, self.ctx) else registers // 2
+        found = max(1, min(most, self.rows))
+        return [found] if unpack == "bytes" else list(dict.fromkeys((found, 1)))
 
     def _tiles(self) -> list[GemmTile]:
         m, n, _ = self.sizes
         tiles = ranked_tiles(m, n, self.ctx.target, self.gemm.kernel)
         return [x for x in tiles if x.vectors == self.vectors] or [
-            tile_of(self._heights()[0], self.vectors, self.gemm.kernel)
+            tile_of(min(self.rows, max_rows(self.ctx)), self.vectors, self.gemm.kernel)
         ]
-
-    def _in_registers(self, rows: int, unpack: str, use: str) -> Schedule:
-        m, n, k = self.sizes
-        tile = tile_of(rows, self.vectors, self.gemm.kernel)
-        panels = math.ceil(n / self.gemm.columns(tile))
-        size = row_bytes(self.op, use, self.ctx)
-        block = min(m, max(max_rows_bytes(self.ctx) // size, 1)) if size else m
-        blocking = MatmulBlocking(tile, block, k, min(panels, self.gemm.cores))
-        return self._schedule(blocking, unpack, use)
-
-    def _schedule(self, blocking: MatmulBlocking, unpack: str, use: str) -> Schedule:
-        return Schedule.of("nbits", **blocking.settings, unpack=unpack, use=use)
 
     def cycles(self, schedule: Schedule) -> float:
         """Return the cycles of dequantizing, multiply-adds and memory traffic."""
@@ -226,44 +233,20 @@ class NBitsSpace(ScheduleSpace):
         return {"nv": self.vectors}
 
     def invalid_reason(self, schedule: Schedule) -> str:
-        """Require a dequantization that suits the instruction, and supported register tiles."""
-        use, unpack, given = schedule.word("use"), schedule.word("unpack"), self.op.x.details.dtype
-        dots, tiles = self._dots, self._on_registers(schedule)
-        if tiles is not None:
-            return tiles
-        if use not in ("fma", dots):
-            return f"use must be fma or {dots} on this CPU"
-        if self.op.part("x_scale") is not None:
-            if use == "fma" or unpack == "panel":
-                return f"use must be {dots}, unpack registers or bytes, where rows are {given}"
-        elif unpack == "bytes" or (unpack == "panel" and use != "fma"):
-            return f"unpack must not be {unpack} with use={use} where rows are {given}"
-        elif use != "fma" and not has_digits(self.op, self.ctx, self.rows):
-            return (
-                f"use must be fma where rows are {given}, except for few rows or fast dot products"
-            )
+        """Require a way that suits the rows and the CPU, and supported register tiles."""
+        unpack, use, ways = schedule.word("unpack"), schedule.word("use"), self._ways
+        if (unpack, use) not in ways:
+            known = " or ".join(f"unpack={unpack} use={use}" for unpack, use in ways)
+            return f"unpack and use must be as in {known} where rows are {self.op.x.details.dtype}"
+        shape = self.ctx.target.table.tiles
+        if shape is not None and use == "tile2" and not is_known(self.op.sizes[0]):
+            heights = shape.rows, 2 * shape.rows  # all registers of a function have one height
+            if schedule.number("mr") not in heights:
+                return f"mr must be {heights[0]} or {heights[1]} where rows are dynamic"
         size = schedule.number("mc") * row_bytes(self.op, use, self.ctx)
-        if size > max_rows_bytes(self.ctx):
+        if use not in TILED and size > max_rows_bytes(self.ctx):
             return "mc must be less: the rows of a block are converted in local memory"
-        return unsupported_tile_reason(schedule, self.ctx.target)
-
-    def _on_registers(self, schedule: Schedule) -> str | None:
-        """Return the reason why two-dimensional registers cannot run a schedule, "" if they can, None for others.
-
-        All registers of a function have one height: a whole one where rows are dynamic.
-        """
-        use, rows, shape = schedule.word("use"), schedule.number("mr"), self.ctx.target.table.tiles
-        panel = {"tile2": ("panel", takes_tiles), "tile4": ("bytes", takes_byte_tiles)}.get(use)
-        if shape is None or panel is None or self.vectors > TILE_VECTORS:
-            return None
-        unpack, takes = panel
-        if not takes(self.op, self.ctx):
-            return None
-        if schedule.word("unpack") != unpack:
-            return f"unpack must be {unpack} where use is {use}"
-        heights = shape.rows, 2 * shape.rows
-        is_fixed = is_known(self.op.sizes[0]) or use == "tile4" or rows in heights
-        return "" if is_fixed else f"mr must be {heights[0]} or {heights[1]} where rows are dynamic"
+        return "" if use in TILED else unsupported_tile_reason(schedule, self.ctx.target)
 
 
 def few_schedules(

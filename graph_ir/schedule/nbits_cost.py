@@ -10,13 +10,12 @@ from ...base.records import dataclass
 from ...targets.machines import Machine
 from ..ir.schedule import Schedule
 from ..ops.matmul_nbits import MatmulNBits
-from .byte_pairs import is_wide, level_bits
 from .context import LowerContext
 from .cost import Gemm, overlapped
 from .matmul import blocking_of
 from .matmul_cost import blocking_cycles
 from .matmul_tile import MatmulBlocking
-from .nbits_instructions import DIGITS
+from .nbits_instructions import DIGITS, is_rounded, is_wide, level_bits
 
 UNPACKING, UNPACKING_BYTES, UNPACKING_JOINED = 4.5, 3.5, 5.5
 """Instructions that unpack a vector of weights: shift, mask, conversion, zero point, scale and a share of loads. Bytes
@@ -93,11 +92,11 @@ class NBitsCost:
         """Cycles where weights are unpacked in registers; tiles of one block may find them in L2."""
         m, machine = self.gemm.m, self._machine
         tiles = times = math.ceil(m / blocking.tile.rows)
-        if self.op.part("x_scale") is not None and is_wide(self.op, self.ctx):
+        if is_wide(self.op, self.ctx):
             looked_up = DOT_UNPACKING if self.op.part("book") else 0
             work = tiles * looked_up * self._vectors / self._issued + self._sums_of_bytes(blocking)
             times = 1
-        elif self.op.part("x_scale") is not None:
+        elif is_rounded(self.op):
             work = self._vectors * (tiles * DOT_UNPACKING + m / 2) / self._issued
         elif use != "fma":
             work = self._in_digits(tiles, use)

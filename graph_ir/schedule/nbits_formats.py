@@ -10,12 +10,11 @@ from ...base.packed_words import WORD_BYTES
 from ...targets.microkernels import f32_kernel
 from ..ir.format import Format, plain
 from ..ops.matmul_nbits import MatmulNBits
-from .byte_pairs import dots_of, is_wide, level_bits
 from .context import LowerContext
 from .format_choice import FormatChoice
 from .matmul import MAX_ROWS
 from .matmul_tile import pick_tile
-from .nbits_instructions import has_digits, max_rows
+from .nbits_instructions import dots_of, has_digits, is_rounded, is_wide, level_bits, max_rows
 from .problem import problem_of
 from .requested import requested_settings
 
@@ -48,9 +47,9 @@ def _vectors(op: MatmulNBits, ctx: LowerContext) -> int:
     if has_digits(op, ctx, m):
         wide = m == 1 and dots_of(level_bits(op), ctx.target) == "dot4"
         return min(4 if wide else 2, math.ceil(n / lanes))
-    if m > max_rows(op, ctx) and op.part("x_scale") is None:
+    if m > max_rows(ctx) and not is_rounded(op):
         return pick_tile(m, n, ctx.target, kernel).vectors
-    if op.part("x_scale") is not None and m > (2 if is_wide(op, ctx) else MAX_IN_REGISTERS):
+    if is_rounded(op) and m > (2 if is_wide(op, ctx) else MAX_IN_REGISTERS):
         return min(2, math.ceil(n / lanes))
     return min(4 if m <= 2 else 3, math.ceil(n / lanes))
 

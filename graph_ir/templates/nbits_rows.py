@@ -11,7 +11,7 @@ from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Allocate, Buffer, Expr, Load, Stmt
 from ..nest.problem import View
-from ..schedule.byte_pairs import APART
+from ..schedule.nbits_instructions import APART
 from .packed_weights import PackedWeights
 
 WIDEST = 32

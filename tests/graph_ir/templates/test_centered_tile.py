@@ -10,9 +10,9 @@ from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ops.matmul_nbits import MatmulNBits
 from graphc.graph_ir.passes import pipeline
 from graphc.graph_ir.rewriting.kernel_group import group_of
-from graphc.graph_ir.schedule.byte_pairs import fits_centered
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.graph_ir.schedule.matmul_nbits import few_schedules
+from graphc.graph_ir.schedule.nbits_instructions import fits_centered
 from graphc.targets.isa import Target
 from support.centered_matmul import K, centered_matmul, extreme_rows, longest_loop, spills
 

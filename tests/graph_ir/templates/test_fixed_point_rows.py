@@ -16,8 +16,8 @@ from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
 from graphc.graph_ir.passes import pipeline
-from graphc.graph_ir.schedule.byte_pairs import dots_of
 from graphc.graph_ir.schedule.context import LowerContext
+from graphc.graph_ir.schedule.nbits_instructions import dots_of
 from graphc.graph_ir.templates.fixed_point_rows import MAX_LOST, SMALL
 from graphc.targets.isa import Target
 from support import packed_matmul

@@ -87,5 +87,7 @@ def test_the_faster_of_bytes_and_bf16(rows: int, wanted: str) -> None:
 )
 def test_refused(k: int, bits: int, group: int) -> None:
     graph, _ = packed_matmul(16, 32, k, bits, group, True)
-    with pytest.raises(UserError, match="use must be fma or dot4 on this CPU"):
+    with pytest.raises(
+        UserError, match="must be as in unpack=registers use=dot4 or unpack=bytes use=dot4"
+    ):
         compile_model(graph, target="amx", cache=False, schedules={"y": "unpack=bytes use=tile4"})
