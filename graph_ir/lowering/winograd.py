@@ -22,7 +22,7 @@ from ..schedule.local_sizes import LocalSizes, localized
 from ..schedule.matmul_problem import group_memory
 from ..schedule.winograd import few_blocking, winograd_blocking
 from ..schedule.winograd_direct import direct_group
-from ..schedule.winograd_tile import WinogradBlocking, tile_count, worth_threads
+from ..schedule.winograd_tile import WinogradBlocking, WinogradGemm
 from ..templates.winograd import WinogradTemplate
 from ..templates.winograd_tiles import Image, WinogradProblem
 from .convolution import convolution_function
@@ -44,20 +44,15 @@ def winograd_function(
     kind_of = f"{x.details.dtype}_winograd_{op.form.name}"
     name = identifier(f"{kind_of}{post}_{whole}_{tile}__{ctx.target.isa}", 160)
     threads = ctx.options.threads
-    kind: LoopKind = "parallel" if threads > 1 and worth_threads(g, ctx.target) else "serial"
+    is_shared = WinogradGemm(g, op.form, ctx.target, threads).cores > 1
 
     def made(own: WinogradBlocking, u: GraphTensor) -> Function:
         sizes = LocalSizes((whole.batch, *whole.image, *whole.result))
         problem = _problem(localized(whole, sizes), [memory[x], memory[u], memory[output]])
+        tiles = WinogradGemm(whole, own.form, ctx.target).tiles
+        kind: LoopKind = "parallel" if is_shared else "serial"
         template = WinogradTemplate(
-            problem,
-            own,
-            ctx.target,
-            kind,
-            epilogue,
-            tile_count(whole, own.form),
-            sizes.lets,
-            threads,
+            problem, own, ctx.target, kind, epilogue, tiles, sizes.lets, threads
         )
         return template.function(name, tuple(memory.values()), group_note(group, schedule))
 

@@ -28,7 +28,6 @@ from ..ops.winograd_form import BYTE_FORMS, WinogradForm, holds
 from ..ops.winograd_form import FORMS as FLOAT_FORMS
 from ..rewriting.groups import is_elementwise
 from ..rewriting.values import constant_value
-from . import winograd_tile
 from .context import LowerContext
 from .convolution_blocking import matmul_cycles, ranked_choices
 from .convolution_blocks import may_be_blocked
@@ -39,6 +38,7 @@ from .direct_convolution import convolution_kernels, offered
 from .matmul_tile import pick_tile
 from .requested import wanted_by_name
 from .window_tile import depthwise_cycles
+from .winograd_tile import WinogradGemm
 
 MIN_ROWS = 8
 """Below this many results per group, a matmul leaves most of its register tile empty, and a loop is faster."""
@@ -305,7 +305,7 @@ def _winograd_cycles(form: WinogradForm, problems: Sequence[ConvolutionGemm]) ->
     known = ((F32, F32),) if form.operand == F32 else ((U8, S8), (S8, S8))
     if not once or g.kernel != (3, 3) or types not in known:
         return None
-    return winograd_tile.ranked_tiles(g, form, target)[0][1]
+    return WinogradGemm(g, form, target).ranked_tiles()[0][1]
 
 
 def _winograd_of_floats(form: WinogradForm) -> ConvolutionForm:

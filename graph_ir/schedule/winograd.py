@@ -20,14 +20,7 @@ from .register_tile import tile_of, unsupported_tile_reason
 from .requested import wanted_by_name
 from .space import ScheduleSpace
 from .winograd_direct import direct_format
-from .winograd_tile import (
-    WinogradBlocking,
-    blocking_cycles,
-    candidate_blockings,
-    plane_strides,
-    ranked_tiles,
-    winograd_kernel,
-)
+from .winograd_tile import WinogradBlocking, WinogradGemm, plane_strides, winograd_kernel
 
 MOST = 64
 """Blockings worth trying."""
@@ -39,7 +32,7 @@ def winograd_formats(op: WinogradConvolution, ctx: LowerContext) -> list[FormatC
     A choice costs the time its tile loses against the best one, as bytes that could be moved meanwhile.
     """
     last, others = channels_last(4), tuple(_other_formats(op, ctx))
-    ranked = ranked_tiles(winograd_geometry(op), op.form, ctx.target)
+    ranked = WinogradGemm(winograd_geometry(op), op.form, ctx.target).ranked_tiles()
     best = ranked[0][1]
     requested = wanted_by_name(op, ctx)
     vectors = requested.settings.get("nv") if requested else None
@@ -65,7 +58,7 @@ def _other_formats(op: WinogradConvolution, ctx: LowerContext) -> Iterator[Forma
 
 def few_tile(op: WinogradConvolution, form: WinogradForm, few: int, ctx: LowerContext) -> GemmTile:
     """The register tile of a form for few results."""
-    return ranked_tiles(few_geometry(op, few), form, ctx.target)[0][0]
+    return WinogradGemm(few_geometry(op, few), form, ctx.target).ranked_tiles()[0][0]
 
 
 def few_blocking(
@@ -77,11 +70,11 @@ def few_blocking(
     def fits(b: WinogradBlocking) -> bool:
         return all(own <= most for own, most in zip(_planes(b, g, ctx), room, strict=True))
 
-    threads, room = ctx.options.threads, _planes(many, g, ctx)
-    found = candidate_blockings(g, form, tile, ctx.target, threads)
+    room, p = _planes(many, g, ctx), WinogradGemm(g, form, ctx.target, ctx.options.threads)
+    found = p.candidates(tile)
     halves = [replace(b, block=-(-b.block // 2**i)) for b in found for i in range(10)]
     fitting = [b for b in halves if fits(b)] or [replace(found[-1], block=1, chunk=1)]
-    return min(fitting, key=lambda b: blocking_cycles(b, g, ctx.target, threads))
+    return min(fitting, key=p.cycles)
 
 
 def _planes(b: WinogradBlocking, g: ConvolutionGeometry, ctx: LowerContext) -> tuple[int, int]:
@@ -130,31 +123,19 @@ class WinogradSpace(ScheduleSpace):
         super().__init__(op.name, problem_of(op))
         self.op = op
         self.ctx = ctx
-        self.geometry = winograd_geometry(op)
+        geometry, threads = winograd_geometry(op), ctx.options.threads
+        self.gemm = WinogradGemm(geometry, op.form, ctx.target, threads)
 
     def ranked(self) -> list[Schedule]:
         """The blockings for the panels that u lies in whose local memory fits, the fewest cycles first."""
-        return [winograd_schedule(b) for b in sorted(self._blockings(), key=self._cycles)[:MOST]]
-
-    def _blockings(self) -> list[WinogradBlocking]:
-        vectors, target = int(self.fixed()["nv"]), self.ctx.target
-        kernel = winograd_kernel(self.op.form, target)
-        tiles = [x for x in kernel.tiles if x.vectors == vectors]
-        return [
-            blocking
-            for tile in tiles or [tile_of(1, vectors, kernel)]
-            for blocking in candidate_blockings(
-                self.geometry, self.op.form, tile, target, self.ctx.options.threads
-            )
-        ]
-
-    def _cycles(self, blocking: WinogradBlocking) -> float:
-        threads = self.ctx.options.threads
-        return blocking_cycles(blocking, self.geometry, self.ctx.target, threads)
+        vectors, kernel = int(self.fixed()["nv"]), self.gemm.kernel
+        tiles = [x for x in kernel.tiles if x.vectors == vectors] or [tile_of(1, vectors, kernel)]
+        found = [blocking for tile in tiles for blocking in self.gemm.candidates(tile)]
+        return [winograd_schedule(b) for b in sorted(found, key=self.gemm.cycles)[:MOST]]
 
     def cycles(self, schedule: Schedule) -> float:
         """Return the predicted cycles of a schedule."""
-        return self._cycles(winograd_blocking(schedule, self.op.form, self.ctx.target))
+        return self.gemm.cycles(winograd_blocking(schedule, self.op.form, self.ctx.target))
 
     def fixed(self) -> dict[str, Parameter]:
         """The form that u was made for, and the width of its panels."""
@@ -167,7 +148,7 @@ class WinogradSpace(ScheduleSpace):
         blocking = winograd_blocking(schedule, self.op.form, self.ctx.target)
         most = self.ctx.target.machine.max_local_bytes
         if schedule.number("tiles") * schedule.number("nc") > 1 and (
-            blocking.local_bytes(self.geometry, self.ctx.target) > most
+            blocking.local_bytes(self.gemm.geometry, self.ctx.target) > most
         ):
             return f"tiles and nc must need at most {most >> 20} MiB on the stack"
         return unsupported_tile_reason(schedule, self.ctx.target)

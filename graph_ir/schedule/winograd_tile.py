@@ -13,7 +13,7 @@ from ...targets.isa import GemmTile, Microkernel, Target
 from ...targets.microkernels import microkernel
 from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from ..ops.winograd_form import WinogradForm
-from .cost import gemm_cycles
+from .cost import gemm_cycles, worth_threads
 
 MAX_CUTS = 512
 """Blockings tried for one convolution."""
@@ -52,100 +52,108 @@ def plane_strides(tiles: int, columns: int, dtype: DType) -> tuple[int, int]:
     return row, (tiles * row // line | 1) * line
 
 
-def tile_count(g: ConvolutionGeometry, form: WinogradForm) -> int:
-    """Tiles of all images, including partial ones at the edges."""
-    sizes = zip(g.result, g.dilations, strict=True)
-    return g.batch * math.prod(tiles_along(size, form.results, step) for size, step in sizes)
-
-
 def tiles_along(size: Any, results: int, step: int) -> Any:
     """Tiles over `size` results along an axis, whose results lie `step` apart: as many for each of the phases."""
     return step * ceil_quotient(size, step * results)
 
 
-def candidate_blockings(
-    g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target, threads: int
-) -> list[WinogradBlocking]:
-    """Blockings whose V and M fit on the stack; blocks of tiles are about equal."""
-    total, panels = tile_count(g, form), math.ceil(g.outputs / tile.columns(target))
-    threads = threads if worth_threads(g, target) else 1
-    found = []
-    for block in _blocks(g, form, tile, target, total):
-        for groups in dict.fromkeys((1, min(threads, panels))):
-            own = math.ceil(panels / groups)
-            for chunk in dict.fromkeys(math.ceil(own / 2**i) for i in range(own.bit_length() + 1)):
-                blocking = WinogradBlocking(form, tile, block, chunk, groups)
-                fits = blocking.local_bytes(g, target) <= target.machine.max_local_bytes
-                if fits or block * chunk == 1:
-                    found.append(blocking)
-    return found
+@dataclass(frozen=True)
+class WinogradGemm:
+    """A Winograd convolution on a machine: all that its cost model and its blockings depend on."""
 
+    geometry: ConvolutionGeometry
+    form: WinogradForm
+    target: Target
+    threads: int = 1
 
-def _blocks(
-    g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target, total: int
-) -> list[int]:
-    """Tiles of a block, the most that fit with one panel first; an image of many blocks is cut in coarser steps."""
-    one = WinogradBlocking(form, tile, 1, 1, 1)
-    most = target.machine.max_local_bytes // one.local_bytes(g, target)
-    fewest = math.ceil(total / max(most, 1))
-    step = max(fewest // 16, 1)
-    cuts = range(fewest, min(total, fewest + step * (MAX_CUTS - 1)) + 1, step)
-    return list(dict.fromkeys(math.ceil(total / n) for n in cuts))
+    @property
+    def kernel(self) -> Microkernel:
+        """The microkernel that multiplies the transformed image by the transformed weights."""
+        return winograd_kernel(self.form, self.target)
 
+    @property
+    def cores(self) -> int:
+        """Threads that share it: one where waking others costs more than it saves."""
+        # A quarter of the multiply-adds is left by the largest form.
+        pays = worth_threads(self.geometry.multiply_adds // 4, self.target)
+        return self.threads if pays else 1
 
-def blocking_cycles(
-    b: WinogradBlocking, g: ConvolutionGeometry, target: Target, threads: int
-) -> float:
-    """Cycles on the busiest of `threads` cores: the matmuls, or the bytes they stream, and the transforms.
+    @property
+    def tiles(self) -> int:
+        """Tiles of all images, including partial ones at the edges."""
+        g = self.geometry
+        sizes = zip(g.result, g.dilations, strict=True)
+        return g.batch * math.prod(tiles_along(n, self.form.results, step) for n, step in sizes)
 
-    U streams through once per block, fetched ahead. V is read once per chunk of panels, from L2 if it and M fit; else
-    nothing is computed while it comes again.
-    """
-    points, panels = b.form.matmuls, math.ceil(g.outputs / b.tile.columns(target))
-    columns = math.ceil(panels / b.groups) * b.tile.columns(target)
-    kernel, outputs = winograd_kernel(b.form, target), min(columns, g.outputs)
-    steps, operand, sums = math.ceil(g.channels / kernel.k_group), b.form.operand, b.form.sums
-    gemm = points * steps * gemm_cycles(b.block, outputs, b.tile, target, kernel)
-    streamed = points * operand.size * g.channels * columns
-    again = 0.0
-    if b.local_bytes(g, target) > target.l2_bytes * 3 // 4:
-        chunks = math.ceil(panels / b.groups / b.chunk)
-        v_bytes = points * operand.size * b.block * g.channels
-        streamed += v_bytes * chunks + points * sums.size * b.block * 2 * columns
-        again = v_bytes * (chunks - 1) / target.machine.shared_bytes_per_cycle
-    vectors = math.ceil(g.channels / target.lanes(operand))
-    vectors += math.ceil(columns / target.lanes(sums))
-    transforms = target.machine.winograd_cycles * points * vectors * b.block
-    tasks = math.ceil(tile_count(g, b.form) / b.block) * b.groups
-    per_task = max(gemm, streamed / target.machine.memory_bytes_per_cycle) + again + transforms
-    return per_task * math.ceil(tasks / threads)
+    def panels(self, tile: GemmTile) -> int:
+        """Panels of the weights."""
+        return math.ceil(self.geometry.outputs / tile.columns(self.target))
+
+    def candidates(self, tile: GemmTile) -> list[WinogradBlocking]:
+        """Blockings whose V and M fit on the stack; blocks of tiles are about equal."""
+        panels, found = self.panels(tile), []
+        most = self.target.machine.max_local_bytes
+        for block in self._blocks(tile):
+            for groups in dict.fromkeys((1, min(self.cores, panels))):
+                own = math.ceil(panels / groups)
+                chunks = (math.ceil(own / 2**i) for i in range(own.bit_length() + 1))
+                for chunk in dict.fromkeys(chunks):
+                    blocking = WinogradBlocking(self.form, tile, block, chunk, groups)
+                    fits = blocking.local_bytes(self.geometry, self.target) <= most
+                    if fits or block * chunk == 1:
+                        found.append(blocking)
+        return found
+
+    def _blocks(self, tile: GemmTile) -> list[int]:
+        """Tiles of a block, the most that fit with one panel first; an image of many blocks is cut in coarser steps."""
+        one, total = WinogradBlocking(self.form, tile, 1, 1, 1), self.tiles
+        most = self.target.machine.max_local_bytes // one.local_bytes(self.geometry, self.target)
+        fewest = math.ceil(total / max(most, 1))
+        step = max(fewest // 16, 1)
+        cuts = range(fewest, min(total, fewest + step * (MAX_CUTS - 1)) + 1, step)
+        return list(dict.fromkeys(math.ceil(total / n) for n in cuts))
+
+    def cycles(self, b: WinogradBlocking) -> float:
+        """Cycles on the busiest core: the matmuls, or the bytes they stream, and the transforms.
+
+        U streams through once per block, fetched ahead. V is read once per chunk of panels, from L2 if it and M fit;
+        else nothing is computed while it comes again.
+        """
+        g, target, machine, kernel = self.geometry, self.target, self.target.machine, self.kernel
+        points, panels, operand, sums = (
+            b.form.matmuls,
+            self.panels(b.tile),
+            b.form.operand,
+            b.form.sums,
+        )
+        columns = math.ceil(panels / b.groups) * b.tile.columns(target)
+        outputs, steps = min(columns, g.outputs), math.ceil(g.channels / kernel.k_group)
+        work = points * steps * gemm_cycles(b.block, outputs, b.tile, target, kernel)
+        streamed = points * operand.size * g.channels * columns
+        again = 0.0
+        if b.local_bytes(g, target) > target.l2_bytes * 3 // 4:
+            chunks = math.ceil(panels / b.groups / b.chunk)
+            v_bytes = points * operand.size * b.block * g.channels
+            streamed += v_bytes * chunks + points * sums.size * b.block * 2 * columns
+            again = v_bytes * (chunks - 1) / machine.shared_bytes_per_cycle
+        vectors = math.ceil(g.channels / target.lanes(operand))
+        vectors += math.ceil(columns / target.lanes(sums))
+        transforms = machine.winograd_cycles * points * vectors * b.block
+        tasks = math.ceil(self.tiles / b.block) * b.groups
+        per_task = max(work, streamed / machine.memory_bytes_per_cycle) + again + transforms
+        return per_task * math.ceil(tasks / self.threads)
+
+    def pick(self, tile: GemmTile) -> WinogradBlocking:
+        """The candidate with the fewest cycles."""
+        return _pick(self, tile)
+
+    def ranked_tiles(self) -> list[tuple[GemmTile, float]]:
+        """The tiles of the ISA's table with their cycles on one core, the best first."""
+        alone = WinogradGemm(self.geometry, self.form, self.target)
+        found = [(tile, alone.cycles(alone.pick(tile))) for tile in self.kernel.tiles]
+        return sorted(found, key=lambda pair: (pair[1], pair[0].columns(self.target)))
 
 
 @lru_cache(REMEMBERED)
-def pick_blocking(
-    g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target, threads: int
-) -> WinogradBlocking:
-    """The candidate with the fewest cycles."""
-    candidates = candidate_blockings(g, form, tile, target, threads)
-    return min(candidates, key=lambda b: blocking_cycles(b, g, target, threads))
-
-
-def worth_threads(g: ConvolutionGeometry, target: Target) -> bool:
-    """Return whether a convolution takes long enough for several threads."""
-    return g.multiply_adds // 4 >= target.machine.parallel_multiply_adds
-
-
-def winograd_cycles(
-    g: ConvolutionGeometry, form: WinogradForm, tile: GemmTile, target: Target
-) -> float:
-    """Cycles on one core in the best blocking for a register tile."""
-    return blocking_cycles(pick_blocking(g, form, tile, target, 1), g, target, 1)
-
-
-def ranked_tiles(
-    g: ConvolutionGeometry, form: WinogradForm, target: Target
-) -> list[tuple[GemmTile, float]]:
-    """The tiles of the ISA's table with their cycles, the best first."""
-    tiles = winograd_kernel(form, target).tiles
-    found = [(x, winograd_cycles(g, form, x, target)) for x in tiles]
-    return sorted(found, key=lambda pair: (pair[1], pair[0].columns(target)))
+def _pick(p: WinogradGemm, tile: GemmTile) -> WinogradBlocking:
+    return min(p.candidates(tile), key=p.cycles)

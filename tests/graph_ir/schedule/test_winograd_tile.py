@@ -7,13 +7,7 @@ import pytest
 
 from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.ops.winograd_form import F2, F4
-from graphc.graph_ir.schedule.winograd_tile import (
-    candidate_blockings,
-    pick_blocking,
-    ranked_tiles,
-    tile_count,
-    winograd_cycles,
-)
+from graphc.graph_ir.schedule.winograd_tile import WinogradGemm
 from graphc.targets.isa import Target
 from graphc.targets.machines import ZEN5
 from graphc.targets.microkernels import f32_tiles
@@ -28,8 +22,8 @@ def layer(channels: int, size: int) -> ConvolutionGeometry:
 
 
 def test_tiles_cover_the_image() -> None:
-    assert tile_count(layer(16, 7), F4) == 4
-    assert tile_count(layer(16, 7), F2) == 16
+    assert WinogradGemm(layer(16, 7), F4, AVX512).tiles == 4
+    assert WinogradGemm(layer(16, 7), F2, AVX512).tiles == 16
 
 
 @pytest.mark.parametrize("channels", [3, 64, 512, 4096])
@@ -37,20 +31,20 @@ def test_tiles_cover_the_image() -> None:
 def test_every_candidate_fits_the_stack_and_covers_all_tiles(channels: int, threads: int) -> None:
     g = layer(channels, 28)
     for tile in f32_tiles(AVX512):
-        found = candidate_blockings(g, F4, tile, AVX512, threads)
+        found = WinogradGemm(g, F4, AVX512, threads).candidates(tile)
         assert found
         for blocking in found:
             small = blocking.block * blocking.chunk == 1
             assert small or blocking.local_bytes(g, AVX512) <= ZEN5.max_local_bytes
-            assert 1 <= blocking.block <= tile_count(g, F4)
-        assert pick_blocking(g, F4, tile, AVX512, threads) in found
+            assert 1 <= blocking.block <= WinogradGemm(g, F4, AVX512).tiles
+        assert WinogradGemm(g, F4, AVX512, threads).pick(tile) in found
 
 
 @pytest.mark.parametrize("size", [2000, 40000])
 def test_images_of_many_blocks_have_candidates(size: int) -> None:
     g = layer(8, size)
     for tile in f32_tiles(AVX512):
-        blocks = {b.block for b in candidate_blockings(g, F4, tile, AVX512, 1)}
+        blocks = {b.block for b in WinogradGemm(g, F4, AVX512, 1).candidates(tile)}
         assert max(blocks) > 200, "the most that fit"
         assert min(blocks) < max(blocks) / 8, "and some that leave room in L2"
 
@@ -58,22 +52,22 @@ def test_images_of_many_blocks_have_candidates(size: int) -> None:
 def test_threads_get_work_each() -> None:
     for size, channels in ((56, 64), (14, 256), (7, 512)):
         g = layer(channels, size)
-        tile, _ = ranked_tiles(g, F2, AVX512)[0]
-        blocking = pick_blocking(g, F2, tile, AVX512, 2)
-        assert math.ceil(tile_count(g, F2) / blocking.block) * blocking.groups >= 2
+        tile, _ = WinogradGemm(g, F2, AVX512).ranked_tiles()[0]
+        blocking = WinogradGemm(g, F2, AVX512, 2).pick(tile)
+        assert math.ceil(WinogradGemm(g, F2, AVX512).tiles / blocking.block) * blocking.groups >= 2
 
 
 @pytest.mark.parametrize(("channels", "size"), [(128, 28), (256, 14)])
 def test_what_does_not_fit_l2_is_not_read_again(channels: int, size: int) -> None:
     """V of many images: the tenth of the time that waiting for it took is saved by lower blocks of all panels."""
     g = replace(layer(channels, size), batch=16)
-    tile, _ = ranked_tiles(g, F4, AVX512)[0]
-    assert pick_blocking(g, F4, tile, AVX512, 1).chunk == channels // tile.columns(AVX512)
+    tile, _ = WinogradGemm(g, F4, AVX512).ranked_tiles()[0]
+    assert WinogradGemm(g, F4, AVX512, 1).pick(tile).chunk == channels // tile.columns(AVX512)
 
 
 def test_large_tiles_win_on_large_images_only() -> None:
     def best(g: ConvolutionGeometry) -> str:
-        costs = {form: ranked_tiles(g, form, AVX512)[0][1] for form in (F2, F4)}
+        costs = {form: WinogradGemm(g, form, AVX512).ranked_tiles()[0][1] for form in (F2, F4)}
         return min(costs, key=lambda form: costs[form]).name
 
     assert best(layer(64, 56)) == "f4"
@@ -82,6 +76,7 @@ def test_large_tiles_win_on_large_images_only() -> None:
 
 def test_cycles_are_those_of_the_best_blocking() -> None:
     g = layer(64, 56)
-    tile, cycles = ranked_tiles(g, F4, AVX512)[0]
-    assert cycles == winograd_cycles(g, F4, tile, AVX512)
+    gemm = WinogradGemm(g, F4, AVX512)
+    tile, cycles = gemm.ranked_tiles()[0]
+    assert cycles == gemm.cycles(gemm.pick(tile))
     assert cycles < 9 * 64 * 64 * 56 * 56 / 32, "fewer than the direct form at peak"
