@@ -204,7 +204,7 @@ class NBitsSpace(ScheduleSpace):
         return dots_of(level_bits(self.op), self.ctx.target) or "dot4"
 
     def _heights(self, unpack: str, use: str) -> list[int]:
-        """Return the rows of tiles: the most that suit the registers and, but for panels of bytes, one."""
+        """Return the rows of tiles: the most that suit the registers; one too, except in panels of bytes."""
         registers = (self.ctx.target.table.registers - 4) // self.vectors
         most = max_rows(self.ctx)
         if not is_rounded(self.op):

@@ -107,7 +107,7 @@ class GivenRows:
         return self.x.buffer[self._index(row, k)]
 
     def word(self, row: Expr, digit: int, k: Expr) -> Expr:
-        """What one instruction takes of a row from `k` on, four s8, as one s32."""
+        """Return the operand of an instruction from `k` of a row on, four s8, as one s32."""
         return t.bitcast(Load(self.x.buffer, (self._index(row, k),), WORD_BYTES), S32)
 
     def start(self, row: Expr, group: Expr, digit: int) -> Expr:

@@ -2,7 +2,7 @@
 
     for each group: part = 0, or -zero * sum of X; part += X * Q; acc += part * scale of X * scale of the weights
 
-Where 16 bits hold some products, `pairs` has two sums for each column, of terms 0 and 1 of each four and
+Where 16 bits hold the sum of some terms, `pairs` has two sums for each column, of terms 0 and 1 of each four and
 of terms 2 and 3, which then are added to `part`. Sums of a group of weights may wrap until all its terms are in.
 """
 
@@ -84,7 +84,7 @@ class RegisterTile:
                 self.b.store(self.part, self._at(r, v, digit, split), zero if split else start)
 
     def _part(self, at: tuple[int, int]) -> Expr:
-        """The accumulators at an index; in a whole group without a loop they are no memory."""
+        """Return the accumulators at an index: bound values where no loop is in a group, else in `part`."""
         if self.x.starts_pairs:
             return self.totals.get(at, t.const(0, self.dtype, self.lanes))
         return t.load(self.part, at, self.lanes)
