@@ -34,7 +34,7 @@ ISAS["aarch64"] = Isa(
     has_masks=False,
     has_fma=True,
     has_half_conversion=False,
-    k_unroll=1,  # 24 multiply-adds hide the loop counter
+    k_unroll=1,
     microkernels=(
         *floats(_TILES, _TILES),
         Microkernel(U8, S8, "dot4", _TILES, ("i8mm",), "u8s8_dot4"),

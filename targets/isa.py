@@ -195,7 +195,7 @@ class Isa:
     """One instruction set level.
 
     Args:
-        k_unroll: k steps per iteration of the innermost loop of a microkernel.
+        k_unroll: groups of k per iteration of the innermost loop of a microkernel of dot products; others take one k.
         index_scales: by what an address multiplies an index beside adding a displacement; () leaves the counters of
             loops to LLVM.
         in_order: LLVM options, and their values where it keeps the order of instructions.

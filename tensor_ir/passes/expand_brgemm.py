@@ -189,9 +189,8 @@ class _Tile:
         if self.g.batch < 1:
             return []
         batch = Var(self.names.fresh("batch")) if self.g.batch > 1 else t.as_expr(0)
-        # Converted operands are more work to schedule: with several steps at once LLVM would spill.
-        converts = self.g.k_group == 1 and self.g.b.buffer.dtype != self.dtype
-        unroll = max(self.splits, 1 if converts else self.table.k_unroll)
+        # Multiply-adds of one k hide the loop counter; more steps would only take longer to compile.
+        unroll = max(self.splits, self.table.k_unroll if self.g.k_group > 1 else 1)
         if not isinstance(self.g.k, int):
             return self._reduce_dynamic(batch, self.g.k, unroll)
         full = self.g.k // self.g.k_group
