@@ -19,7 +19,7 @@ from ..base.errors import InternalError
 from ..base.records import dataclass
 from ..targets.isa import Target
 from .elf.relocatable import merge_objects
-from .llvm_types import IN_ORDER
+from .llvm_types import IN_LOOPS, IN_ORDER
 
 OPT_LEVEL = 2
 CALLS_LEVEL = 0
@@ -48,7 +48,7 @@ def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> b
     For another system it is bitcode, of which `linked_modules` makes an object.
     """
     tools = compile_tools(target, level)
-    with _optimized(llvm_text, tools) as module, emission(target, IN_ORDER in llvm_text):
+    with _optimized(llvm_text, tools) as module, emission(target, llvm_text):
         emit = module.as_bitcode if target.system else partial(tools.machine.emit_object, module)
         code: bytes = emit()
     _LOG.debug("%d characters of LLVM IR to %d bytes for %s", len(llvm_text), len(code), target.isa)
@@ -58,20 +58,23 @@ def compile_to_part(llvm_text: str, target: Target, level: int = OPT_LEVEL) -> b
 def assembly(llvm_text: str, target: Target) -> str:
     """Return the assembly that `compile_to_object` encodes. Raise InternalError if LLVM refuses the module."""
     tools = compile_tools(target)
-    with _optimized(llvm_text, tools) as module, emission(target, IN_ORDER in llvm_text):
+    with _optimized(llvm_text, tools) as module, emission(target, llvm_text):
         return str(tools.machine.emit_assembly(module))
 
 
 @contextmanager
-def emission(target: Target, in_order: bool = False) -> Iterator[None]:
-    """LLVM emits code in this block, without its loop strength reduction where `loop_counters` stand for it.
+def emission(target: Target, llvm_text: str = "") -> Iterator[None]:
+    """LLVM emits code of a text in this block, with the options that its attributes ask for.
 
-    `in_order`: it neither schedules instructions nor reassociates integer sums. The options are those of the process:
-    whoever else uses LLVM in it finds them as they were.
+    `IN_ORDER`: it neither schedules instructions nor reassociates integer sums. Its loop strength reduction is off
+    where `loop_counters` stand for it. The options are those of the process: whoever else uses LLVM in it finds them
+    as they were.
     """
     options = {"disable-lsr": True} if target.table.index_scales else {}
-    if in_order:
+    if IN_ORDER in llvm_text:
         options |= dict(target.table.in_order)
+    if IN_LOOPS in llvm_text:
+        options["disable-machine-licm"] = True
     with _EMITTING if options else nullcontext():
         for name, value in options.items():
             llvm.set_option("graphc", f"-{name}={str(value).lower()}")

@@ -21,6 +21,7 @@ from ..tensor_ir.nodes import (
     Select,
     Shuffle,
     Slice,
+    Stmt,
     Store,
     Unary,
     Var,
@@ -37,25 +38,29 @@ from .integer_division import IntegerDivision
 from .intrinsic_calls import IntrinsicCalls
 from .lane_strides import MAX_STRIDE, lane_stride
 from .llvm_types import constant, element_type, splat, type_of
+from .local_values import LocalValues, may_be_registers
 from .loop_counters import LoopCounters
 from .memory_access import MemoryAccess
 from .operators import Operators
 from .quantization import Quantization
 
-MAX_REGISTERS = 32 * 64
-"""Bytes of the vector registers of the widest ISA."""
-
 
 class Expressions:
     """Emits the expressions of one function, and stores.
 
-    `names` maps a variable or buffer in scope to its operand; `natural` holds the variables known to be >= 0.
+    `names` maps a variable or buffer in scope to its operand; `locals` has those that are values, of the statements
+    `body`; `natural` holds the variables known to be >= 0.
     """
 
     def __init__(
-        self, stream: InstructionStream, can: Capabilities, checks: BoundsChecks | None = None
+        self,
+        stream: InstructionStream,
+        can: Capabilities,
+        body: Stmt,
+        checks: BoundsChecks | None = None,
     ) -> None:
         self.names: dict[str, str] = {}
+        self.locals = LocalValues(stream, body)
         self._checks = checks
         self.natural: set[str] = set()
         self._stream = stream
@@ -113,11 +118,13 @@ class Expressions:
         active = active or lanes
         if self._checks:
             self._check(self._checks, "writes", buffer, indices, lanes, active)
+        if self.locals.store(buffer, indices, value):
+            return
         if indices and indices[-1].lanes > 1:
             pointers = self._pointers(buffer, indices, lanes)
             self._memory.scatter(pointers, value, buffer.dtype, lanes, active)
             return
-        pointer, local = self._pointer(buffer, indices), _may_be_registers(buffer)
+        pointer, local = self._pointer(buffer, indices), may_be_registers(buffer)
         self._memory.store(pointer, value, buffer.dtype, lanes, active, local)
 
     def is_natural(self, e: Expr) -> bool:
@@ -153,11 +160,13 @@ class Expressions:
         active = e.active or e.lanes
         if self._checks:
             self._check(self._checks, "reads", e.buffer, e.indices, e.lanes, active)
+        if (known := self.locals.load(e)) is not None:
+            return known
         if e.indices and e.indices[-1].lanes > 1:
             found = lane_stride(e.indices[-1])
             if found is not None and 1 < found[0] <= MAX_STRIDE:
                 pointer = self._pointer(e.buffer, (*e.indices[:-1], found[1]))
-                local = _may_be_registers(e.buffer)
+                local = may_be_registers(e.buffer)
                 return self._memory.load_strided(pointer, e.dtype, e.lanes, active, found[0], local)
             in_table = table_index(e)
             if in_table is not None and self._tables.lanes:
@@ -167,7 +176,7 @@ class Expressions:
             pointers = self._pointers(e.buffer, e.indices, e.lanes)
             return self._memory.gather(pointers, e.dtype, e.lanes, active)
         pointer = self._pointer(e.buffer, e.indices)
-        return self._memory.load(pointer, e.dtype, e.lanes, active, _may_be_registers(e.buffer))
+        return self._memory.load(pointer, e.dtype, e.lanes, active, may_be_registers(e.buffer))
 
     def _check(
         self,
@@ -298,7 +307,7 @@ class Expressions:
     def _is_whole(self, e: Load) -> bool:
         """Return whether a load takes several neighboring elements of memory, all of them and unchecked."""
         is_row = e.lanes > 1 and e.active is None and e.indices[-1].lanes == 1
-        return is_row and self._checks is None and not _may_be_registers(e.buffer)
+        return is_row and self._checks is None and not may_be_registers(e.buffer)
 
     def _computable(self, e: Expr) -> tuple[str, DType]:
         """The operand in the type it is computed with: f32 for a 16-bit float."""
@@ -310,8 +319,3 @@ def _is_ordered_literal(e: Expr) -> bool:
     if isinstance(e, Broadcast):
         e = e.operand
     return isinstance(e, Const) and e.value == e.value
-
-
-def _may_be_registers(buffer: Buffer) -> bool:
-    """Return whether LLVM may keep a buffer in registers: a local that is no larger than all of them."""
-    return buffer.storage == "local" and buffer.elements * buffer.dtype.size <= MAX_REGISTERS

@@ -1,8 +1,8 @@
 """Tensor IR functions to LLVM IR text: one short method per kind of statement.
 
 Every function takes the runtime pointer first, then its parameters: an address for a buffer, the value for a variable.
-Buffers are not `noalias`, since ops planned in place share one. Locals become stack slots of the whole function, which
-LLVM turns into registers where their indices are constants. Loops run serially whatever their kind.
+Buffers are not `noalias`, since ops planned in place share one. Locals that are not
+values (`local_values`) become stack slots of the whole function. Loops run serially whatever their kind.
 """
 
 from __future__ import annotations
@@ -55,12 +55,16 @@ MAX_LOCAL_BYTES = 4 << 20
 
 
 class FunctionEmitter:
-    """Emits the functions of one module. `declares`, `helpers` and `trampolines` collect what else they need."""
+    """Emits the functions of one module. `declares`, `helpers` and `trampolines` collect what else they need.
+
+    `max_carried`: the most vectors that a loop of them carries from one round to the next.
+    """
 
     def __init__(self, module: Module, target: Target) -> None:
         self.declares: set[str] = set()
         self.helpers: set[str] = set()
         self.trampolines: dict[str, str] = {}
+        self.max_carried = 0
         self._module = module
         self._can = capabilities(target)
 
@@ -69,17 +73,20 @@ class FunctionEmitter:
 
         `stamps` names a parameter, s64[calls + 1], that receives the cycle counter at the start and after each call.
         """
-        return _Body(self, function, self._module, linkage, stamps).text()
+        body = _Body(self, function, self._module, linkage, stamps)
+        text = body.text()
+        self.max_carried = max(self.max_carried, body.max_carried)
+        return text
 
     def stream(self) -> InstructionStream:
         """An empty body."""
         return InstructionStream(self.declares)
 
     def expressions(
-        self, stream: InstructionStream, checks: BoundsChecks | None = None
+        self, stream: InstructionStream, body: Stmt, checks: BoundsChecks | None = None
     ) -> Expressions:
-        """The emitter of its expressions."""
-        return Expressions(stream, self._can, checks)
+        """The emitter of its expressions, which are those of `body`."""
+        return Expressions(stream, self._can, body, checks)
 
 
 class _Body:
@@ -99,7 +106,8 @@ class _Body:
         self._local_bytes = 0
         self._stream = emitter.stream()
         checks = BoundsChecks(self._stream, emitter.helpers, function) if module.checked else None
-        self._expressions = emitter.expressions(self._stream, checks)
+        self._expressions = emitter.expressions(self._stream, function.body, checks)
+        self._locals = self._expressions.locals
         self._names = self._expressions.names
         self._taken: list[tuple[int, str]] = []
         # Large locals of the arm of an `If` that does not run.
@@ -121,6 +129,11 @@ class _Body:
             Invoke: self._invoke,
             ParallelInvoke: self._parallel_invoke,
         }
+
+    @property
+    def max_carried(self) -> int:
+        """The most vectors that a loop carries from one round to the next."""
+        return self._locals.max_carried
 
     def text(self) -> str:
         """The whole definition."""
@@ -171,6 +184,8 @@ class _Body:
             self._expressions.natural.discard(var.name)
 
     def _allocate(self, s: Allocate) -> None:
+        if self._locals.allocate(s.buffer):
+            return
         count = s.buffer.elements
         nbytes = count * s.buffer.dtype.size
         if nbytes >= SHARED_LOCAL_BYTES:
@@ -220,7 +235,7 @@ class _Body:
         with stream.scope(conditional=False):
             block = stream.begin_block(head)
             var, following = stream.fresh_here(), stream.fresh_here()
-            self._names[s.var.name] = var
+            self._names[s.var.name], carried = var, self._locals.loop(s)
             stream.emit("")
             if counter:
                 self._polls.each_round(counter)
@@ -232,11 +247,14 @@ class _Body:
             else:
                 self._statement(s.body)
             # The block that jumps back is only known now.
-            block[1] = f"  {var} = phi i64 [ {begin}, %{before} ], [ {following}, %{stream.label} ]"
+            last = stream.label
+            block[1] = f"  {var} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"
+            carried.close(block, 2, before)
             stream.emit(f"{following} = add nsw i64 {var}, {s.step}")
             again = stream.result(f"icmp slt i64 {following}, {end}")
             stream.end_block(f"br i1 {again}, label %{head}, label %{exit_}")
         stream.begin_block(exit_)
+        carried.leave(last, before if trips is None else "")
 
     def _if(self, s: If) -> None:
         stream = self._stream
@@ -245,23 +263,28 @@ class _Body:
         otherwise = stream.fresh_label("else") if s.otherwise else exit_
         stream.end_block(f"br i1 {condition}, label %{then}, label %{otherwise}")
         free, before = list(self._free), len(self._taken)
+        joined = self._locals.branch(s, stream.label)
         for label, arm in ((then, s.then), (otherwise, s.otherwise)):
             if arm is not None:
                 with stream.scope(conditional=True), self._bindings():
                     stream.begin_block(label)
                     self._statement(arm)
                     stream.end_block(f"br label %{exit_}")
+                joined.end_arm(stream.label)
             self._free = list(dict.fromkeys([*free, *self._taken[before:]]))  # only one arm runs
         self._free = free
         stream.begin_block(exit_)
+        joined.join()
 
     def _while(self, s: While) -> None:
         stream = self._stream
         counter = self._polls.counter() if self._calls_others else ""
         head, body, exit_ = (stream.fresh_label(stem) for stem in ("while", "do", "done"))
         stream.end_block(f"br label %{head}")
+        before = stream.label
         with stream.scope(conditional=False):
-            stream.begin_block(head)
+            block = stream.begin_block(head)
+            carried = self._locals.loop(s)
             condition = self._expressions.value(s.condition)
             stream.end_block(f"br i1 {condition}, label %{body}, label %{exit_}")
             with stream.scope(conditional=True), self._bindings():
@@ -269,8 +292,10 @@ class _Body:
                 if counter:
                     self._polls.each_round(counter)
                 self._statement(s.body)
+                carried.close(block, 1, before)
                 stream.end_block(f"br label %{head}")
         stream.begin_block(exit_)
+        carried.leave_head()
 
     def _prefetch(self, s: Prefetch) -> None:
         self._stream.declares.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")

@@ -17,6 +17,9 @@ from ..tensor_ir.arithmetic import literal as numpy_literal
 IN_ORDER = "graphc-in-order"
 """The attribute of functions whose instructions LLVM keeps in their order."""
 
+IN_LOOPS = "graphc-in-loops"
+"""The attribute of functions out of whose loops LLVM moves nothing."""
+
 
 @cache
 def element_type(dtype: DType) -> str:

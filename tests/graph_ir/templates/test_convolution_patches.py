@@ -10,11 +10,15 @@ import pytest
 import graphc
 from graphc.base.dtypes import F32, F64, DType
 from graphc.base.errors import UserError
+from graphc.codegen.aot import assembly
 from graphc.codegen.host import host_supports
+from graphc.codegen.llvm_types import IN_LOOPS
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.targets.isa import Target
 from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
+from graphc.tools.hot_loop.find import hot_loop
 from support.lowered import check_interpreted, context, integers
 
 NATIVE_ISAS = [isa for isa in ("avx512", "avx2") if host_supports(isa)]
@@ -119,3 +123,12 @@ def test_f64() -> None:
 def test_an_unknown_band_is_refused() -> None:
     with pytest.raises(UserError, match=r"band must be .* in the layouts chosen, got"):
         graphc.compile(layer(CASES[0]), schedules={"conv": "band=lines"})
+
+
+def test_no_sum_leaves_its_register() -> None:
+    """LLVM would move the zero of the padding out of all loops, and a sum to the stack in each round instead."""
+    case: Case = ((1, 32, 56, 56), (32, 4, 3, 3), {"groups": 8, "before": (1, 1), "after": (1, 1)})
+    made = compile_stages(layer(case), Target("avx2", "x86-64-v3", "+avx2,+fma"))
+    text, target = made.llvm_ir, made.request.target
+    assert hot_loop(assembly(text, target), target).spills == 0
+    assert hot_loop(assembly(text.replace(f'"{IN_LOOPS}"', ""), target), target).spills > 0
