@@ -57,14 +57,15 @@ MAX_LOCAL_BYTES = 4 << 20
 class FunctionEmitter:
     """Emits the functions of one module. `declares`, `helpers` and `trampolines` collect what else they need.
 
-    `max_carried`: the most vectors that a loop of them carries from one round to the next.
+    `max_carried`: the largest number of vectors that a loop carries from one round to the next; `makes_constants`:
+    whether there are vectors of constants other than zero.
     """
 
     def __init__(self, module: Module, target: Target) -> None:
         self.declares: set[str] = set()
         self.helpers: set[str] = set()
         self.trampolines: dict[str, str] = {}
-        self.max_carried = 0
+        self.max_carried, self.makes_constants = 0, False
         self._module = module
         self._can = capabilities(target)
 
@@ -75,7 +76,8 @@ class FunctionEmitter:
         """
         body = _Body(self, function, self._module, linkage, stamps)
         text = body.text()
-        self.max_carried = max(self.max_carried, body.max_carried)
+        self.max_carried = max(self.max_carried, body.locals.max_carried)
+        self.makes_constants |= body.locals.makes_constants
         return text
 
     def stream(self) -> InstructionStream:
@@ -107,7 +109,7 @@ class _Body:
         self._stream = emitter.stream()
         checks = BoundsChecks(self._stream, emitter.helpers, function) if module.checked else None
         self._expressions = emitter.expressions(self._stream, function.body, checks)
-        self._locals = self._expressions.locals
+        self.locals = self._expressions.locals
         self._names = self._expressions.names
         self._taken: list[tuple[int, str]] = []
         # Large locals of the arm of an `If` that does not run.
@@ -129,11 +131,6 @@ class _Body:
             Invoke: self._invoke,
             ParallelInvoke: self._parallel_invoke,
         }
-
-    @property
-    def max_carried(self) -> int:
-        """The most vectors that a loop carries from one round to the next."""
-        return self._locals.max_carried
 
     def text(self) -> str:
         """The whole definition."""
@@ -184,7 +181,7 @@ class _Body:
             self._expressions.natural.discard(var.name)
 
     def _allocate(self, s: Allocate) -> None:
-        if self._locals.allocate(s.buffer):
+        if self.locals.allocate(s.buffer):
             return
         count = s.buffer.elements
         nbytes = count * s.buffer.dtype.size
@@ -235,7 +232,7 @@ class _Body:
         with stream.scope(conditional=False):
             block = stream.begin_block(head)
             var, following = stream.fresh_here(), stream.fresh_here()
-            self._names[s.var.name], carried = var, self._locals.loop(s)
+            self._names[s.var.name], carried = var, self.locals.loop(s)
             stream.emit("")
             if counter:
                 self._polls.each_round(counter)
@@ -263,7 +260,7 @@ class _Body:
         otherwise = stream.fresh_label("else") if s.otherwise else exit_
         stream.end_block(f"br i1 {condition}, label %{then}, label %{otherwise}")
         free, before = list(self._free), len(self._taken)
-        joined = self._locals.branch(s, stream.label)
+        joined = self.locals.branch(s, stream.label)
         for label, arm in ((then, s.then), (otherwise, s.otherwise)):
             if arm is not None:
                 with stream.scope(conditional=True), self._bindings():
@@ -284,7 +281,7 @@ class _Body:
         before = stream.label
         with stream.scope(conditional=False):
             block = stream.begin_block(head)
-            carried = self._locals.loop(s)
+            carried = self.locals.loop(s)
             condition = self._expressions.value(s.condition)
             stream.end_block(f"br i1 {condition}, label %{body}, label %{exit_}")
             with stream.scope(conditional=True), self._bindings():

@@ -11,10 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..tensor_ir.intrinsics import CHAINS
 from ..tensor_ir.nodes import (
     Allocate,
     Block,
+    Broadcast,
     Buffer,
+    Call,
     Const,
     Expr,
     For,
@@ -42,16 +45,19 @@ def may_be_registers(buffer: Buffer) -> bool:
 
 
 class LocalValues:
-    """The values of the locals of one function, whose body is given, at the point that is emitted."""
+    """The values of the locals of one function, whose body is given, at the point that is emitted.
+
+    `makes_constants`: whether it needs vectors of constants other than zero. `max_carried`: the largest number of
+    vectors that a loop has carried so far.
+    """
 
     def __init__(self, stream: InstructionStream, body: Stmt) -> None:
         self._stream = stream
-        self._lanes = _lanes_of_values(body)
+        self._lanes, self.makes_constants = _values_of(body)
         self._kinds: dict[str, str] = {}
         self._values: dict[Slot, str] = {}
         self._stored: dict[int, frozenset[Slot]] = {}
         self.max_carried = 0
-        """The most vectors that a loop carries from one round to the next."""
         if self._lanes:
             self._note_stores(body)
 
@@ -196,22 +202,28 @@ def _bodies(s: For | If | While) -> Iterator[Stmt]:
         yield s.otherwise
 
 
-def _lanes_of_values(body: Stmt) -> dict[str, int]:
-    """Return the lanes of each local that is values."""
+def _values_of(body: Stmt) -> tuple[dict[str, int], bool]:
+    """Return (lanes of each local that is values, whether there are vectors of constants other than zero)."""
     found: dict[str, int] = {}
     for s in walk_statements(body):
         if isinstance(s, Allocate) and may_be_registers(s.buffer):
             found[s.buffer.name] = 0
-    for node in walk(body) if found else ():
-        if not isinstance(node, Load | Store | Slice) or node.buffer.name not in found:
-            continue
-        name = node.buffer.name
-        lanes = _lanes(node)
-        if not lanes or found[name] not in (0, lanes) or node.buffer.elements % lanes:
-            del found[name]
-        else:
-            found[name] = lanes
-    return {name: lanes for name, lanes in found.items() if lanes}
+    makes_constants = False
+    for node in walk(body):
+        if isinstance(node, Load | Store | Slice):
+            name = node.buffer.name
+            if name not in found:
+                continue
+            lanes = _lanes(node)
+            if not lanes or found[name] not in (0, lanes) or node.buffer.elements % lanes:
+                del found[name]
+            else:
+                found[name] = lanes
+        elif isinstance(node, Broadcast):
+            makes_constants |= isinstance(node.operand, Const) and node.operand.value != 0
+        elif isinstance(node, Call):
+            makes_constants |= node.name in CHAINS
+    return {name: lanes for name, lanes in found.items() if lanes}, makes_constants
 
 
 def _lanes(access: Load | Store | Slice) -> int:

@@ -14,10 +14,8 @@ from ..base.records import dataclass
 from ..runtime.abi import ARENA_NAME, ENTRY_NAME, RT_STOPPED, SIGNATURE_NAME, signature
 from ..targets.isa import Target
 from ..tensor_ir.builder import SIZE_PREFIX
-from ..tensor_ir.intrinsics import CHAINS
-from ..tensor_ir.nodes import Block, Broadcast, Buffer, Call, Const, Expr, Function, Module, Var
+from ..tensor_ir.nodes import Block, Buffer, Expr, Function, Module, Var
 from ..tensor_ir.sizes import elements_of, size_of
-from ..tensor_ir.visitor import Node, walk
 from .interruption import END_TEXT, IDLE, IDLE_TEXT
 from .llvm_emitter import FunctionEmitter, parameter_type
 from .llvm_types import IN_LOOPS, IN_ORDER
@@ -64,27 +62,13 @@ def emit_module(
     parts.extend(sorted(emitter.helpers))
     parts.extend(f"{line}\n" for line in sorted(emitter.declares))
     kept = [IN_ORDER] if any(f.in_order for f in module.functions) else []
-    if _keeps_in_loops(emitter.max_carried, module, target):
+    # LLVM would move a zero, which is made anew for nothing, out of all loops, and where sums fill the registers, store
+    # and load one of them in each round. Other constants are worth it.
+    if emitter.max_carried > target.table.registers // 2 and not emitter.makes_constants:
         kept.append(IN_LOOPS)
     attributes = " ".join([_attributes(target), *(f'"{name}"' for name in kept)])
     parts.append(f"attributes #0 = {{ {attributes} }}\n")
     return "\n".join(parts)
-
-
-def _keeps_in_loops(carried: int, module: Module, target: Target) -> bool:
-    """Return whether LLVM should move no vector out of loops, as one loop has `carried` ones in registers.
-
-    It would move a zero, which is made anew for nothing, and push a sum out of its register in each round. Other
-    constants are worth it.
-    """
-    return carried > target.table.registers // 2 and not any(map(_makes_constants, walk(module)))
-
-
-def _makes_constants(e: Node) -> bool:
-    """Return whether an expression needs vectors of constants other than zero."""
-    if isinstance(e, Broadcast):
-        return isinstance(e.operand, Const) and e.operand.value != 0
-    return isinstance(e, Call) and e.name in CHAINS
 
 
 def _declaration(function: Function) -> str:
