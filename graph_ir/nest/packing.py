@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...base.dims import Size
-from ...base.dtypes import U8, U16, U32, DType
+from ...base.dtypes import U8, U16, U32
 from ...base.records import dataclass
 from ...targets.isa import Microkernel, Target
 from ...tensor_ir import builder as t
@@ -18,7 +18,7 @@ MOVED = 8
 
 def panel_elements(k: int, columns: int, kernel: Microkernel) -> int:
     """Elements of a panel of `columns` that k rows are packed into."""
-    return kernel.padded_groups(k) * kernel.k_group * columns
+    return _padded_depth(k, kernel) * columns
 
 
 def pack(
@@ -33,7 +33,7 @@ def pack(
 
 def is_read_in_place(a: View, k: int, kernel: Microkernel) -> bool:
     """Return whether register tiles read A where it lies: in the type they multiply, in whole steps of k."""
-    is_whole = kernel.registers is None or kernel.padded_groups(k) * kernel.k_group == k
+    is_whole = kernel.registers is None or _padded_depth(k, kernel) == k
     return a.buffer.dtype == kernel.copied_a and is_whole
 
 
@@ -205,58 +205,54 @@ class _Groups:
         return self.base + (first * self.columns + column * self.group)
 
 
-def convert_rows(
+def copied_rows(
     source: View,
     rows: tuple[int | Expr, int],
     k: int,
-    dtype: DType,
-    lanes: int,
+    kernel: Microkernel,
+    target: Target,
     name: str = "a_block",
 ) -> tuple[View, Stmt]:
-    """Return (rows x k elements of A in `dtype` in a local buffer `name`, which the caller allocates; the copy).
+    """Return (rows x k elements of A in a local buffer `name`, which the caller allocates; the copy).
 
-    The contiguous axis stays contiguous; vectors are aligned, and the rows are not a power of two apart, which would
-    map them to one set of the cache. `rows`: their number, and the maximum.
+    Elements have the dtype they are multiplied in. The contiguous axis stays contiguous; vectors are aligned, and the
+    rows are not a power of two apart, which would map them to one set of the cache. `rows`: their number, and the
+    maximum. Those of two-dimensional registers have zeros behind k, up to whole steps.
     """
-    by_rows = source.step("k") == 1
-    count, max_rows = rows
-    outer, inner = (count, k) if by_rows else (k, count)
-    max_outer, max_inner = (max_rows, k) if by_rows else (k, max_rows)
-    stride = (-(-max_inner // lanes) + 1) * lanes
-    local = Buffer(name, dtype, (max_outer * stride,), "local")
+    (count, max_rows), dtype, zeros = rows, kernel.copied_a, 0
+    outer: tuple[str, int | Expr] = ("m", count)
+    inner: tuple[str, int | Expr] = ("k", k)
+    most = max_rows, k
+    if kernel.uses_tiles:
+        local, zeros = padded_view(max_rows, k, kernel, name), _padded_depth(k, kernel) - k
+    else:
+        if source.step("k") != 1:
+            outer, inner, most = ("k", k), ("m", count), (k, max_rows)
+        lanes = target.lanes(dtype)
+        stride = (-(-most[1] // lanes) + 1) * lanes
+        buffer = Buffer(name, dtype, (most[0] * stride,), "local")
+        local = View(buffer, {outer[0]: stride, inner[0]: 1})
     b = t.LoopBuilder()
-    with b.loop("ak", 0, outer) as i, b.loop("aj", 0, inner, "vector") as j:
-        at = source.base + (i * source.step("m" if by_rows else "k") + j)
-        b.store(local, (i * stride + j,), t.cast(source.buffer[at], dtype))
-    strides = {"m": stride, "k": 1} if by_rows else {"m": 1, "k": stride}
-    return View(local, strides), b.body()
-
-
-def padded_rows(
-    source: View, rows: tuple[int | Expr, int], k: int, kernel: Microkernel, name: str
-) -> tuple[View, Stmt]:
-    """Return (rows x k elements of A in a local buffer, the copy) as two-dimensional registers are loaded.
-
-    Zeros follow each row up to whole steps of k. In front of row 0 are rows that may be loaded and are not used.
-    """
-    (count, max_rows), dtype = rows, kernel.copied_a
-    local, depth = padded_view(max_rows, k, kernel, name), kernel.padded_groups(k) * kernel.k_group
-    b = t.LoopBuilder()
-    with b.loop("ak", 0, count) as i:
-        row = local.base + i * local.step("m")
-        with b.loop("aj", 0, k, "vector") as j:
-            at = source.base + (i * source.step("m") + j * source.step("k"))
+    with b.loop("ak", 0, outer[1]) as i:
+        row = local.base + i * local.step(outer[0])
+        with b.loop("aj", 0, inner[1], "vector") as j:
+            at = source.base + (i * source.step(outer[0]) + j * source.step(inner[0]))
             b.store(local.buffer, (row + j,), t.cast(source.buffer[at], dtype))
-        if depth > k:
-            with b.loop("az", 0, depth - k, "vector") as z:
+        if zeros:
+            with b.loop("az", 0, zeros, "vector") as z:
                 b.store(local.buffer, (row + z + k,), 0)
     return local, b.body()
 
 
+def _padded_depth(k: int, kernel: Microkernel) -> int:
+    return kernel.padded_groups(k) * kernel.k_group
+
+
 def padded_view(rows: int, k: int, kernel: Microkernel, name: str) -> View:
-    """Return the local buffer that `padded_rows` fills: row 0 is behind rows that may be loaded and are not used."""
+    """Return a local buffer for rows of two-dimensional registers: row 0 is behind rows that may be loaded and are not
+    used."""
     assert kernel.registers is not None
-    dtype, depth = kernel.copied_a, kernel.padded_groups(k) * kernel.k_group
+    dtype, depth = kernel.copied_a, _padded_depth(k, kernel)
     before, line = kernel.registers.rows, 64 // dtype.size
     stride = (-(-depth // line) | 1) * line
     local = Buffer(name, dtype, ((before + rows) * stride,), "local")

@@ -12,7 +12,7 @@ from ...base.records import dataclass
 from ...targets.isa import Target
 from ...tensor_ir.nodes import Block, Buffer, Expr, Let, Stmt, Store, Var
 from .nest import Nest, Stage
-from .packing import convert_rows, loop, pack, pack_blocks, pack_panels, padded_rows, panel_elements
+from .packing import copied_rows, loop, pack, pack_blocks, pack_panels, panel_elements
 from .position import Position
 from .problem import View
 from .windows import Box
@@ -49,13 +49,9 @@ def _rows_of_a(nest: Nest, stage: Stage, position: Position, target: Target) -> 
         box = Box(nest, stage, position)
         inner = replace(position, extents={**position.extents, "k": box.channels})
         return Staged(box.band, inner.staged("A", box.copied), [box.copy()], [])
-    kernel, source = nest.problem.kernel, position.here("A")
     rows, k = (position.extents["m"], max_rows(nest)), position.extents["k"]
-    if kernel.uses_tiles:
-        local, copy = padded_rows(source, rows, k, kernel, stage.name)
-    else:
-        dtype = kernel.copied_a
-        local, copy = convert_rows(source, rows, k, dtype, target.lanes(dtype), stage.name)
+    source, kernel = position.here("A"), nest.problem.kernel
+    local, copy = copied_rows(source, rows, k, kernel, target, stage.name)
     return Staged(local.buffer, position.staged("A", local), [copy], [])
 
 

@@ -14,10 +14,8 @@ from ...targets.microkernels import register_rows
 from ..nest.convolution_geometry import REMEMBERED, ConvolutionGeometry
 from .convolution_gemm import ConvolutionGemm
 from .convolution_patches import fits_patches, patch_cycles
-from .cost import Gemm, end_cycles, gemm_cycles, panel_cycles
-from .matmul_cost import blocking_cycles as gemm_blocking_cycles
-from .matmul_tile import MatmulBlocking, ranked_tiles
-from .matmul_tile import pick_blocking as pick_matmul_blocking
+from .cost import MatmulBlocking, end_cycles, panel_cycles
+from .matmul_tile import ranked_tiles
 from .two_dimensional import MAX_TOGETHER, joins_lines, tiles_of
 
 TILED_BANDS = ("image", "rows")
@@ -87,16 +85,6 @@ def candidate_choices(
         ConvolutionChoice(band, blocking, p.kernel, blocking_cycles(p, band, blocking))
         for band, blocking in found
     ]
-
-
-def matmul_cycles(gemm: Gemm, tile: GemmTile) -> float:
-    """Return the cycles of one matmul of a batch of which B is copied into panels first."""
-    if gemm.kernel.uses_tiles:
-        return gemm_blocking_cycles(gemm, pick_matmul_blocking(gemm, tile), packed=False)
-    steps = math.ceil(gemm.k / gemm.kernel.k_group)
-    copied = gemm.k * gemm.n * gemm.kernel.copied_a.size
-    cycles = gemm_cycles(gemm.m, gemm.n, tile, gemm.target, gemm.kernel)
-    return steps * cycles + copied / gemm.target.machine.copy_bytes_per_cycle
 
 
 def has_dense_lines(g: ConvolutionGeometry, band: str) -> bool:

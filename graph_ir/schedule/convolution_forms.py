@@ -29,13 +29,13 @@ from ..ops.winograd_form import FORMS as FLOAT_FORMS
 from ..rewriting.groups import is_elementwise
 from ..rewriting.values import constant_value
 from .context import LowerContext
-from .convolution_blocking import matmul_cycles, ranked_choices
+from .convolution_blocking import ranked_choices
 from .convolution_blocks import may_be_blocked
 from .convolution_gemm import ConvolutionGemm
 from .convolution_sizes import geometry_of
-from .cost import Gemm
+from .cost import Gemm, blocking_cycles
 from .direct_convolution import convolution_kernels, offered
-from .matmul_tile import pick_tile
+from .matmul_tile import pick_blocking, pick_tile
 from .requested import wanted_by_name
 from .window_tile import depthwise_cycles
 from .winograd_tile import WinogradGemm
@@ -259,7 +259,12 @@ def _im2col_cycles(problems: Sequence[ConvolutionGemm]) -> float | None:
         return None
     pixels, machine = math.prod(g.result), target.machine
     tile = pick_tile(g.outputs, pixels, target, kernel)
-    cycles = matmul_cycles(Gemm(1, g.outputs, pixels, g.terms, kernel, target), tile)
+    gemm = Gemm(1, g.outputs, pixels, g.terms, kernel, target)
+    if kernel.uses_tiles:
+        cycles = blocking_cycles(gemm, pick_blocking(gemm, tile), packed=False)
+    else:
+        packed = g.terms * pixels * kernel.copied_a.size
+        cycles = gemm.work(g.outputs, tile) + packed / machine.copy_bytes_per_cycle
     copied = g.terms * pixels * kernel.a.size
     copies = (0 if g.is_pointwise else 2) * copied / machine.copy_bytes_per_cycle
     stored = 0.0 if g.is_pointwise else 2.0 * machine.band_cycles

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from .convolution_gemm import ConvolutionGemm
-from .cost import gemm_cycles
-from .matmul_tile import MatmulBlocking
+from .cost import MatmulBlocking, gemm_cycles
 
 MAX_COLUMNS = 64
 """Maximum columns of a window, each of which has a separate loop."""

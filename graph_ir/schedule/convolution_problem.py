@@ -19,12 +19,12 @@ from .context import LowerContext
 from .convolution_blocking import has_dense_lines
 from .convolution_sizes import geometry_of, with_sizes_of
 from .convolution_steps import convolution_steps
-from .cost import Gemm
+from .cost import Gemm, MatmulBlocking
 from .image_operand import image_operand
 from .local_sizes import LocalSizes, localized
 from .matmul_problem import flat
 from .matmul_steps import matmul_steps
-from .matmul_tile import MatmulBlocking, pick_blocking
+from .matmul_tile import pick_blocking
 from .two_dimensional import joins_lines
 
 

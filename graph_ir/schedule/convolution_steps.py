@@ -7,8 +7,8 @@ import re
 from ...targets.isa import Target
 from ..ir.schedule import Schedule
 from ..nest.problem import Contraction
+from .cost import MatmulBlocking
 from .matmul_steps import kept_bytes, parallel_step, tile_text
-from .matmul_tile import MatmulBlocking
 
 
 def band_of(schedule: Schedule) -> str:

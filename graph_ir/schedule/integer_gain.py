@@ -9,7 +9,6 @@ import numpy as np
 from ...base.dims import is_known
 from ...base.dtypes import F32, S8, S32, DType
 from ...base.records import dataclass
-from ...base.size_queries import typical_all
 from ...targets.microkernels import find_microkernel, microkernels
 from ..ir.graph import Graph, Op
 from ..ir.logical_tensor import LogicalTensor
@@ -18,8 +17,9 @@ from ..ops.matmul import MatmulCore
 from ..rewriting.groups import is_elementwise
 from .context import LowerContext
 from .convolution_forms import ranked_forms
-from .cost import Gemm
-from .matmul_cost import kernel_cycles, slowness
+from .cost import slowness
+from .matmul import gemm_of
+from .matmul_tile import kernel_cycles
 
 SCALING = 3
 """Instructions per vector of sums: the correction for the zero point, the conversion and the multiplication."""
@@ -35,23 +35,13 @@ class Account:
 
 def matmul_account(op: MatmulCore, a: DType, ctx: LowerContext) -> Account:
     """Return the account of a matmul whose left operand has bytes of type `a`."""
-    target = ctx.target
-    sums = op.outputs[0].details.typical.elements
-    scaling = sums * SCALING / (target.lanes(S32) * target.machine.fma_per_cycle)
-    widened = op.inputs[0].details.typical.elements * (F32.size + a.size)
-    return Account(
-        matmul_cycles(op, a, S8, ctx) + scaling,
-        matmul_cycles(op, F32, F32, ctx) + widened / target.machine.copy_bytes_per_cycle,
-    )
+    return _account(op, a, matmul_cycles(op, a, S8, ctx), matmul_cycles(op, F32, F32, ctx), 0, ctx)
 
 
 def matmul_cycles(op: MatmulCore, a: DType, b: DType, ctx: LowerContext) -> float:
     """Return the predicted cycles of a matmul with operands of other dtypes, infinite where nothing multiplies them."""
-    m, n, k = typical_all(op.sizes)
-    batch = math.prod(op.outputs[0].details.typical.plain_dims[:-2])
     kernels = microkernels(a, b, ctx.target, tiles=is_known(*op.sizes[1:]))
-    gemms = (Gemm(batch, m, n, k, x, ctx.target, ctx.options.threads) for x in kernels)
-    return min(map(kernel_cycles, gemms), default=math.inf)
+    return min((kernel_cycles(gemm_of(op, x, ctx)) for x in kernels), default=math.inf)
 
 
 def convolution_account(
@@ -60,12 +50,24 @@ def convolution_account(
     """Return the account of a convolution of an image of bytes of type `x`: the best form of either; with `is_exact`,
     the best without rounding errors."""
     integers = best_form_cycles(op, x, S8, ctx)
-    sums, copied = op.outputs[0].details.typical.elements, ctx.target.machine.copy_bytes_per_cycle
-    widened = op.x.details.typical.elements * (F32.size + x.size) / copied
-    rounded = sums * 2 * F32.size / copied if _is_quantized(op) else 0.0
-    floats = best_form_cycles(op, F32, F32, ctx, is_exact) + widened + rounded
-    scaling = sums * SCALING / (ctx.target.lanes(S32) * ctx.target.machine.fma_per_cycle)
-    return Account(integers + scaling, floats)
+    floats = best_form_cycles(op, F32, F32, ctx, is_exact)
+    return _account(op, x, integers, floats, 2 * F32.size if _is_quantized(op) else 0, ctx)
+
+
+def _account(
+    op: MatmulCore | Convolution,
+    x: DType,
+    integers: float,
+    floats: float,
+    rounded: int,
+    ctx: LowerContext,
+) -> Account:
+    """Return the account of cycles in which integers are scaled, and elements of type `x` become floats; `rounded`:
+    bytes that are moved of each result."""
+    machine, sums = ctx.target.machine, op.outputs[0].details.typical.elements
+    scaling = sums * SCALING / (ctx.target.lanes(S32) * machine.fma_per_cycle)
+    moved = op.inputs[0].details.typical.elements * (F32.size + x.size) + sums * rounded
+    return Account(integers + scaling, floats + moved / machine.copy_bytes_per_cycle)
 
 
 def _is_quantized(op: Convolution) -> bool:

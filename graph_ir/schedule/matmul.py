@@ -21,19 +21,17 @@ from ..ops.matmul import MatmulCore
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
 from .contraction_space import ContractionSpace
-from .cost import Gemm
+from .cost import Gemm, MatmulBlocking, blocking_cycles, reads_in_place
 from .format_choice import FormatChoice
 from .matmul_blocks import block_tile, blocked_matmul_choice, runs_blocks
-from .matmul_cost import blocking_cycles, kernel_cycles
 from .matmul_few import steps_of_all_rows
 from .matmul_problem import Memory, matmul_memory, matmul_problem
 from .matmul_tile import (
-    MatmulBlocking,
     candidate_blockings,
     extra_bytes,
+    kernel_cycles,
     pick_blocking,
     ranked_tiles,
-    reads_in_place,
     tiles_for_any_rows,
 )
 from .panels import Panel, in_panels, panel_for, panel_of
@@ -238,38 +236,35 @@ class MatmulSpace(ContractionSpace):
     def pick(self) -> Schedule:
         """The best blocking of the best tile that suits the layout of B."""
         gemm = self._gemm(self.kernels[0])
-        blocking = self._blocking(gemm)
+        blocking = pick_blocking(gemm, self._tiles(gemm)[0])
         if not is_known(*self.op.sizes):  # how they are shared is computed when it runs
             most = min(bounds(self.op.sizes[0])[1], MAX_ROWS)
             many = replace(gemm, m=most, threads=1)
             blocking = replace(pick_blocking(many, blocking.tile), n_groups=1)
         return self.offer(matmul_schedule(blocking, self._b, gemm.kernel))
 
-    def _blocking(self, gemm: Gemm) -> MatmulBlocking:
-        return pick_blocking(gemm, self._tiles(gemm)[0])
-
     def ranked(self) -> list[Schedule]:
         """Every instruction and tile that suits the layout of B, the best first, each with the blocks worth trying."""
-        found = [
-            self.offer(matmul_schedule(blocking, self._b, gemm.kernel))
-            for gemm in map(self._gemm, self.kernels)
-            for tile in self._tiles(gemm)
-            for blocking in candidate_blockings(gemm, tile)[: 1 if self._b == "blocked" else None]
-        ]
-        return list(dict.fromkeys(found))
+        most = 1 if self._b == "blocked" else None
+        gemms = map(self._gemm, self.kernels)
+        return self._offered(((gemm, tile) for gemm in gemms for tile in self._tiles(gemm)), most)
 
     def swept(self) -> list[Schedule]:
         """The candidates, then every tile that fits the registers with the blocks most worth trying."""
-        found = dict.fromkeys(self.candidates)
         vectors = self._panel_vectors() if self._packed else None
-        for gemm in map(self._gemm, self.kernels if self._b != "blocked" else ()):
-            for tile in tiles_that_fit(gemm):
-                if vectors in (None, tile.vectors):
-                    blockings = candidate_blockings(gemm, tile)[:MAX_BLOCKINGS]
-                    for blocking in blockings:
-                        point = matmul_schedule(blocking, self._b, gemm.kernel)
-                        found[self.offer(point)] = None
-        return list(found)
+        gemms = map(self._gemm, self.kernels if self._b != "blocked" else ())
+        every = ((gemm, tile) for gemm in gemms for tile in tiles_that_fit(gemm))
+        more = ((gemm, tile) for gemm, tile in every if vectors in (None, tile.vectors))
+        return list(dict.fromkeys([*self.candidates, *self._offered(more, MAX_BLOCKINGS)]))
+
+    def _offered(self, tiles: Iterable[tuple[Gemm, GemmTile]], most: int | None) -> list[Schedule]:
+        """Return the schedules of tiles, each with at most so many of the blocks worth trying."""
+        points = (
+            matmul_schedule(blocking, self._b, gemm.kernel)
+            for gemm, tile in tiles
+            for blocking in candidate_blockings(gemm, tile)[:most]
+        )
+        return list(dict.fromkeys(map(self.offer, points)))
 
     def contraction(self, point: Schedule) -> Contraction:
         """Return the matmul with the instruction of some settings."""

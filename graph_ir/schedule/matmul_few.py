@@ -11,9 +11,9 @@ from ...targets.isa import GemmTile
 from ..nest.problem import Contraction
 from ..ops.matmul import MAX_FEW
 from .context import LowerContext
-from .cost import Gemm
+from .cost import Gemm, MatmulBlocking
 from .matmul_steps import matmul_steps
-from .matmul_tile import MatmulBlocking, few_rows, pick_blocking, tile_of_plain
+from .matmul_tile import few_rows, pick_blocking, tile_of_plain
 
 
 def steps_of_all_rows(problem: Contraction, blocking: MatmulBlocking, ctx: LowerContext) -> str:

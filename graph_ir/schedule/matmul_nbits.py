@@ -13,8 +13,8 @@ from ..ir.schedule import Parameter, Schedule
 from ..ops.matmul_nbits import MatmulNBits
 from ..rewriting.kernel_group import KernelGroup
 from .context import LowerContext
-from .cost import Gemm
-from .matmul_tile import MatmulBlocking, candidate_blockings, ranked_tiles
+from .cost import Gemm, MatmulBlocking
+from .matmul_tile import candidate_blockings, ranked_tiles
 from .nbits_cost import NBitsCost, weight_bits
 from .nbits_formats import rows_of
 from .nbits_instructions import (

@@ -10,8 +10,7 @@ from ...targets.isa import GemmTile, Microkernel, Target
 from ..nest.nest import Nest, contraction
 from ..nest.problem import Contraction
 from ..nest.schedule_text import apply
-from .cost import worth_threads
-from .matmul_tile import MatmulBlocking
+from .cost import MatmulBlocking, worth_threads
 from .panels import BLOCK
 from .taken_steps import steps_to_take
 

@@ -5,12 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from ...base.records import dataclass
 from ...targets.isa import GemmTile, Microkernel, Target
 from ...tensor_ir.tiling import k_splits
 from ..nest.row_tiles import MAX_TILE_ROWS
 from ..ops.matmul import MAX_FEW
-from .cost import Gemm, gemm_cycles, height_with, panel_cycles
+from .cost import (
+    Gemm,
+    MatmulBlocking,
+    blocking_cycles,
+    gemm_cycles,
+    height_with,
+    panel_cycles,
+    slowness,
+)
 from .two_dimensional import blocks_worth_trying, pick_blocks, tiles_of
 
 
@@ -44,29 +51,6 @@ def tile_of_plain(gemm: Gemm, is_row_major: bool) -> GemmTile:
         if gemm.columns(tile) == gemm.n and extra_bytes(gemm, tile) < copied:
             return tile
     return pick_tile(gemm.m, gemm.n, gemm.target, gemm.kernel)
-
-
-def reads_in_place(rows: int, tile: GemmTile) -> bool:
-    """Return whether so few rows share a row-major B that copying it into panels costs more than cache and
-    page misses."""
-    return rows <= 4 * tile.rows
-
-
-@dataclass(frozen=True)
-class MatmulBlocking:
-    """The blocking of one matmul. `m_block` rows and `k_block` of k share a panel while it is in cache; `n_groups`
-    contiguous groups of panels are independent tasks."""
-
-    tile: GemmTile
-    m_block: int
-    k_block: int
-    n_groups: int
-
-    @property
-    def settings(self) -> dict[str, int]:
-        """Return the blocking as settings of a schedule (`BLOCKING_MEANINGS`)."""
-        sizes = self.tile.rows, self.tile.vectors, self.m_block, self.k_block, self.n_groups
-        return dict(zip(("mr", "nv", "mc", "kc", "ng"), sizes, strict=True))
 
 
 def pick_blocking(gemm: Gemm, tile: GemmTile) -> MatmulBlocking:
@@ -144,6 +128,15 @@ def few_rows(gemm: Gemm, tile: GemmTile) -> dict[int, MatmulBlocking]:
             low = GemmTile(height, tile.vectors)
             found[rows] = replace(pick_blocking(replace(gemm, m=rows), low), m_block=rows)
     return found
+
+
+def kernel_cycles(gemm: Gemm) -> float:
+    """Return the cycles of the best blocking of a matmul, corrected by the measured rate of its microkernel."""
+    if not gemm.multiply_adds:
+        return 0.0
+    tile = pick_tile(gemm.m, gemm.n, gemm.target, gemm.kernel)
+    cycles = blocking_cycles(gemm, pick_blocking(gemm, tile))
+    return cycles * slowness(gemm.kernel, gemm.target)
 
 
 def tiles_for_any_rows(gemm: Gemm) -> list[GemmTile]:

@@ -11,10 +11,8 @@ from ...targets.machines import Machine
 from ..ir.schedule import Schedule
 from ..ops.matmul_nbits import MatmulNBits
 from .context import LowerContext
-from .cost import Gemm, overlapped
+from .cost import Gemm, MatmulBlocking, blocking_cycles, overlapped
 from .matmul import blocking_of
-from .matmul_cost import blocking_cycles
-from .matmul_tile import MatmulBlocking
 from .nbits_instructions import DIGITS, is_rounded, is_wide, level_bits
 
 UNPACKING, UNPACKING_BYTES, UNPACKING_JOINED = 4.5, 3.5, 5.5

@@ -22,9 +22,8 @@ from ..nest.epilogue import EpilogueValue, storing
 from ..nest.lower import Lowering
 from ..nest.problem import View, matmul
 from ..schedule.convolution_patches import patch_stride
-from ..schedule.cost import worth_threads
+from ..schedule.cost import MatmulBlocking, worth_threads
 from ..schedule.matmul_steps import inner_nest
-from ..schedule.matmul_tile import MatmulBlocking
 
 
 class PatchTemplate:

@@ -29,8 +29,8 @@ from ..nest.problem import Contraction, View
 from ..nest.schedule_text import apply
 from ..nest.stages import Staged, epilogue_value, max_depth, max_rows, tile_columns
 from ..nest.tile import register_tiles
+from ..schedule.cost import MatmulBlocking
 from ..schedule.matmul_steps import parallel_step, tile_text
-from ..schedule.matmul_tile import MatmulBlocking
 from ..schedule.nbits_instructions import words_in_pairs
 from .expert_runs import Run
 from .fixed_point_rows import FixedPointRows

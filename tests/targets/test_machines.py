@@ -10,8 +10,7 @@ from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.schedule.context import LowerContext
-from graphc.graph_ir.schedule.cost import Gemm, gemm_cycles, worth_threads
-from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
+from graphc.graph_ir.schedule.cost import Gemm, blocking_cycles, gemm_cycles, worth_threads
 from graphc.graph_ir.schedule.matmul_tile import pick_blocking
 from graphc.graph_ir.schedule.spaces import space_of
 from graphc.graph_ir.schedule.window_tile import pixels_per_block

@@ -9,7 +9,7 @@ from graphc.graph_ir.nest.convolution_geometry import ConvolutionGeometry
 from graphc.graph_ir.nest.nest import contraction
 from graphc.graph_ir.nest.schedule_text import apply, steps_of
 from graphc.graph_ir.schedule.convolution_steps import convolution_steps
-from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
+from graphc.graph_ir.schedule.cost import MatmulBlocking
 from graphc.targets.isa import GemmTile
 from support.convolution_nests import PADDED, TARGET, check, problem
 

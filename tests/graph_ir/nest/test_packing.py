@@ -12,11 +12,12 @@ from graphc.base.options import CompileOptions
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.schedule import parse_schedule
-from graphc.graph_ir.nest.packing import convert_rows, pack_groups, pack_panels
+from graphc.graph_ir.nest.packing import copied_rows, pack_groups, pack_panels
 from graphc.graph_ir.nest.problem import View
 from graphc.graph_ir.ops.matmul import MatmulCore
 from graphc.graph_ir.schedule.context import LowerContext
 from graphc.targets.isa import Microkernel, Target, Use
+from graphc.targets.microkernels import f32_kernel
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Block, Brgemm, Buffer, Function, Let, Module, Var
@@ -222,7 +223,7 @@ def test_converted_rows(col: int) -> None:
     values = np.arange(15).astype(BF16.numpy)
     source = Buffer("x", BF16, (15,))
     view = View(source, {"m": 5 if col == 1 else 1, "k": col})
-    local, copy = convert_rows(view, (3, 3), 5, F32, 8)
+    local, copy = copied_rows(view, (3, 3), 5, f32_kernel(Target("avx2")), Target("avx2"))
     got = run_copy([copy], source, local.buffer, values)
     row, column = local.step("m"), local.step("k")
     at = np.array([[i * row + j * column for j in range(5)] for i in range(3)])

@@ -11,8 +11,8 @@ from graphc.graph_ir.nest.lower import lower
 from graphc.graph_ir.nest.nest import contraction
 from graphc.graph_ir.nest.scalar import lower_scalar
 from graphc.graph_ir.nest.schedule_text import STEPS, apply, steps_of
+from graphc.graph_ir.schedule.cost import MatmulBlocking
 from graphc.graph_ir.schedule.matmul_steps import matmul_steps
-from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
 from graphc.targets.isa import GemmTile
 from graphc.tensor_ir.nodes import Block, Function, Module
 from graphc.tensor_ir.printer import print_module

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from graphc.graph_ir.schedule.cost import Gemm, gemm_cycles
-from graphc.graph_ir.schedule.matmul_cost import blocking_cycles
-from graphc.graph_ir.schedule.matmul_tile import MatmulBlocking
+from graphc.graph_ir.schedule.cost import Gemm, MatmulBlocking, blocking_cycles, gemm_cycles
 from graphc.targets.isa import GemmTile, Target
 from graphc.targets.machines import ZEN5
 from graphc.targets.microkernels import f32_kernel
