@@ -276,7 +276,7 @@ def _row_block_cycles(rows: int, gemm: Gemm, blocking: MatmulBlocking, packed: b
     traffic, extra = (_of_registers if kernel.uses_tiles else _of_vectors)(
         rows, gemm, blocking, packed
     )
-    # Two-dimensional registers wait for nothing between blocks of k.
+    # The cycles between tiles of two-dimensional registers were fitted with all k at once.
     k_blocks = 1 if kernel.uses_tiles else math.ceil(gemm.k / blocking.k_block)
     c_bytes = 2 * kernel.accumulator.size * rows * gemm.n
     extra += (k_blocks - 1) * c_bytes / machine.l2_bytes_per_cycle  # partial sums are kept in C

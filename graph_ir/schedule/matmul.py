@@ -258,7 +258,7 @@ class MatmulSpace(ContractionSpace):
         return list(dict.fromkeys([*self.candidates, *self._offered(more, MAX_BLOCKINGS)]))
 
     def _offered(self, tiles: Iterable[tuple[Gemm, GemmTile]], most: int | None) -> list[Schedule]:
-        """Return the schedules of tiles, each with at most so many of the blocks worth trying."""
+        """Return the schedules of tiles, each with at most `most` of the blocks worth trying."""
         points = (
             matmul_schedule(blocking, self._b, gemm.kernel)
             for gemm, tile in tiles
