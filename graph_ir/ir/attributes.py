@@ -51,6 +51,8 @@ class Attribute(Generic[T]):
     """The type's name in the documentation."""
     wanted: ClassVar[str]
     """The rule in the sentence "attribute 'k' must be ..."."""
+    kind: ClassVar[Any] = object
+    """The types of the values that may be given."""
 
     def __init__(self, meaning: str = "", *, default: Any = REQUIRED, key: str = "") -> None:
         self.meaning = meaning
@@ -95,7 +97,9 @@ class Attribute(Generic[T]):
 
     def convert(self, value: Any) -> T:
         """The value in the type of this attribute; raise TypeError or ValueError if it is of another."""
-        raise NotImplementedError
+        if not isinstance(value, self.kind):
+            raise TypeError
+        return value
 
     def refusal(self, op: AttributeOwner, value: Any) -> UserError:
         """The error for a value of another type."""
@@ -168,15 +172,14 @@ class BoolAttr(Attribute[bool]):
 
     type_name = "bool"
     wanted = "true or false"
+    kind = (bool, np.bool_)
 
     def __init__(self, meaning: str = "", *, default: Any = False) -> None:
         super().__init__(meaning, default=default)
 
     def convert(self, value: Any) -> bool:
         """A Python bool."""
-        if not isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        return bool(value)
+        return bool(super().convert(value))
 
 
 class StrAttr(Attribute[str]):
@@ -184,12 +187,11 @@ class StrAttr(Attribute[str]):
 
     type_name = "str"
     wanted = "a text"
+    kind = str
 
     def convert(self, value: Any) -> str:
         """A Python str."""
-        if not isinstance(value, str):
-            raise TypeError
-        return str(value)
+        return str(super().convert(value))
 
 
 class ChoiceAttr(StrAttr):
@@ -215,12 +217,11 @@ class DTypeAttr(Attribute[DType]):
 
     type_name = "dtype"
     wanted = "a dtype or its name"
+    kind = DType
 
     def convert(self, value: Any) -> DType:
         """The DType."""
-        if isinstance(value, str):
-            return by_name(value)
-        return _instance(value, DType)
+        return by_name(value) if isinstance(value, str) else super().convert(value)
 
 
 class FormatAttr(Attribute[Format]):
@@ -228,10 +229,7 @@ class FormatAttr(Attribute[Format]):
 
     type_name = "layout"
     wanted = "a layout"
-
-    def convert(self, value: Any) -> Format:
-        """The Format."""
-        return _instance(value, Format)
+    kind = Format
 
 
 class TensorTypeAttr(Attribute[LogicalTensor]):
@@ -239,10 +237,7 @@ class TensorTypeAttr(Attribute[LogicalTensor]):
 
     type_name = "tensor type"
     wanted = "a tensor type"
-
-    def convert(self, value: Any) -> LogicalTensor:
-        """The LogicalTensor."""
-        return _instance(value, LogicalTensor)
+    kind = LogicalTensor
 
 
 class ArrayAttr(Attribute[np.ndarray[Any, Any]]):
@@ -250,12 +245,11 @@ class ArrayAttr(Attribute[np.ndarray[Any, Any]]):
 
     type_name = "array"
     wanted = "an array"
+    kind = (np.ndarray, np.generic)
 
     def convert(self, value: Any) -> np.ndarray[Any, Any]:
         """The NumPy array."""
-        if not isinstance(value, (np.ndarray, np.generic)):
-            raise TypeError
-        return np.asarray(value)
+        return np.asarray(super().convert(value))
 
 
 class OptionalAttr(Attribute[T | None]):
@@ -297,15 +291,6 @@ def number_of(value: Any) -> int | float:
     if isinstance(plain, bool) or not isinstance(plain, (int, float)):
         raise TypeError
     return plain
-
-
-Kind = TypeVar("Kind")
-
-
-def _instance(value: Any, kind: type[Kind]) -> Kind:
-    if not isinstance(value, kind):
-        raise TypeError
-    return value
 
 
 def _shown(value: Any) -> str:

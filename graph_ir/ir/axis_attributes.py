@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ...base.dims import Dim
 from .attributes import REQUIRED, Attribute, AttributeOwner, IntAttr, integer, number_of
 
+T = TypeVar("T")
 Count = Callable[[Any], int]
 """The expected number of entries of a list, for an op."""
 
@@ -19,14 +20,12 @@ def rank_of_first(op: AttributeOwner) -> int:
     return int(op.inputs[0].details.rank)
 
 
-class IntsAttr(Attribute[tuple[int, ...]]):
-    """A list of integers, each `least` or more; `count` entries (one for each of the `entries`), if that is given.
+class ListAttr(Attribute[tuple[T, ...]]):
+    """A list of values, numbers being `least` or more, with `count` entries if that is given, one for each of the
+    `entries`.
 
     A default that is a number stands for that number `count` times.
     """
-
-    type_name = "ints"
-    wanted = "a list of integers"
 
     def __init__(
         self,
@@ -40,22 +39,45 @@ class IntsAttr(Attribute[tuple[int, ...]]):
         super().__init__(meaning, default=default)
         self.least, self.count, self.entries = least, count, entries
 
-    def convert(self, value: Any) -> tuple[int, ...]:
-        """A tuple of Python ints."""
-        return tuple(integer(item) for item in _items(value))
+    def convert(self, value: Any) -> tuple[T, ...]:
+        """A tuple of the entries, each in its own type."""
+        if not isinstance(value, (tuple, list, np.ndarray)):
+            raise TypeError
+        return tuple(map(self.entry, value))
 
-    def check(self, op: AttributeOwner, value: Any) -> tuple[int, ...]:
+    def entry(self, value: Any) -> T:
+        """One entry in the type of this attribute; raise TypeError if it is of another."""
+        found: Any = super().convert(value)
+        return found
+
+    def check(self, op: AttributeOwner, value: Any) -> tuple[T, ...]:
         """Check the number of entries, and their range."""
-        numbers = super().check(op, value)
-        _check_count(self, op, numbers, self.count, self.entries)
-        if self.least is not None and any(number < self.least for number in numbers):
-            raise op.rule(f"{self.key} must be {self.least} or more", str(list(numbers)))
-        return numbers
+        values: tuple[Any, ...] = super().check(op, value)
+        wanted = len(values) if self.count is None else self.count(op)
+        if len(values) != wanted:
+            each = f"one entry for each of the {wanted} {self.entries}"
+            raise op.rule(f"{self.key} must have {each}", str(list(values)))
+        if self.least is not None and any(number < self.least for number in values):
+            raise op.rule(f"{self.key} must be {self.least} or more", str(list(values)))
+        return values
 
-    def default_of(self, op: AttributeOwner) -> tuple[int, ...]:
+    def default_of(self, op: AttributeOwner) -> tuple[T, ...]:
         """A single number once for each entry."""
         value: Any = super().default_of(op)
-        return (value,) * self.count(op) if self.count and isinstance(value, int) else value
+        if self.count and isinstance(value, int):
+            value = (value,) * self.count(op)
+        return value
+
+
+class IntsAttr(ListAttr[int]):
+    """A list of integers."""
+
+    type_name = "ints"
+    wanted = "a list of integers"
+
+    def entry(self, value: Any) -> int:
+        """A Python int."""
+        return integer(value)
 
 
 class SizesAttr(IntsAttr):
@@ -64,9 +86,20 @@ class SizesAttr(IntsAttr):
     type_name = "sizes"
     wanted = "a list of sizes"
 
-    def convert(self, value: Any) -> tuple[Any, ...]:
-        """A tuple of Python ints and expressions."""
-        return tuple(x if isinstance(x, Dim) else integer(x) for x in _items(value))
+    def entry(self, value: Any) -> Any:
+        """A Python int or an expression."""
+        return value if isinstance(value, Dim) else integer(value)
+
+
+class FloatsAttr(ListAttr[float]):
+    """A list of numbers, kept as floats."""
+
+    type_name = "floats"
+    wanted = "a list of numbers"
+
+    def entry(self, value: Any) -> float:
+        """A Python float."""
+        return float(number_of(value))
 
 
 class SizeAttr(IntAttr):
@@ -78,29 +111,6 @@ class SizeAttr(IntAttr):
     def convert(self, value: Any) -> Any:
         """A Python int or an expression."""
         return value if isinstance(value, Dim) else super().convert(value)
-
-
-class FloatsAttr(Attribute[tuple[float, ...]]):
-    """A list of numbers, kept as floats; `count` entries, if that is given."""
-
-    type_name = "floats"
-    wanted = "a list of numbers"
-
-    def __init__(
-        self, meaning: str = "", *, default: Any = REQUIRED, count: Count | None = None
-    ) -> None:
-        super().__init__(meaning, default=default)
-        self.count = count
-
-    def convert(self, value: Any) -> tuple[float, ...]:
-        """A tuple of Python floats."""
-        return tuple(float(number_of(item)) for item in _items(value))
-
-    def check(self, op: AttributeOwner, value: Any) -> tuple[float, ...]:
-        """Check the number of entries."""
-        numbers = super().check(op, value)
-        _check_count(self, op, numbers, self.count, "")
-        return numbers
 
 
 class AxisAttr(IntAttr):
@@ -117,18 +127,11 @@ class AxisAttr(IntAttr):
         return normal_axis(op, super().default_of(op))
 
 
-class AxesAttr(Attribute[tuple[int, ...]]):
+class AxesAttr(IntsAttr):
     """Distinct axes of the first operand, kept in rising order from the front; none stands for all of them."""
 
     type_name = "axes"
     wanted = "a list of integers"
-
-    def __init__(self, meaning: str = "", *, default: Any = REQUIRED) -> None:
-        super().__init__(meaning, default=default)
-
-    def convert(self, value: Any) -> tuple[int, ...]:
-        """A tuple of Python ints."""
-        return tuple(integer(item) for item in _items(value))
 
     def check(self, op: AttributeOwner, value: Any) -> tuple[int, ...]:
         """Axes the operand has, each once."""
@@ -149,15 +152,17 @@ class AxesAttr(Attribute[tuple[int, ...]]):
         return "all" if self.default is None else super().default_text()
 
 
-class PermutationAttr(AxesAttr):
+class PermutationAttr(IntsAttr):
     """Every axis of the first operand once, in any order."""
 
     type_name = "permutation"
 
+    def __init__(self, meaning: str = "") -> None:
+        super().__init__(meaning, count=rank_of_first)
+
     def check(self, op: AttributeOwner, value: Any) -> tuple[int, ...]:
         """Check the number of axes, and return them counted from the front."""
-        given, rank = Attribute.check(self, op, value), rank_of_first(op)
-        _check_count(self, op, given, rank_of_first, "axes")
+        given, rank = super().check(op, value), rank_of_first(op)
         axes = tuple(normal_axis(op, axis) for axis in given)
         if len(set(axes)) != rank:
             raise op.rule(f"{self.key} must name each of the {rank} axes once", str(list(given)))
@@ -170,22 +175,3 @@ def normal_axis(op: AttributeOwner, axis: int) -> int:
     if not -rank <= axis < rank:
         raise op.rule(f"axis must be in [{-rank}, {rank})", str(axis))
     return axis % rank
-
-
-def _items(value: Any) -> Sequence[Any]:
-    if not isinstance(value, (tuple, list, np.ndarray)):
-        raise TypeError
-    return list(value)
-
-
-def _check_count(
-    attribute: Attribute[Any],
-    op: AttributeOwner,
-    values: Sequence[Any],
-    count: Count | None,
-    entries: str,
-) -> None:
-    wanted = len(values) if count is None else count(op)
-    if len(values) != wanted:
-        each = f"one entry for each of the {wanted} {entries}" if entries else f"{wanted} entries"
-        raise op.rule(f"{attribute.key} must have {each}", str(list(values)))

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from .attributes import Attribute
+from .axis_attributes import ListAttr
 from .graph import Graph
 
 
@@ -13,22 +12,12 @@ class GraphAttr(Attribute[Graph]):
 
     type_name = "graph"
     wanted = "a graph"
-
-    def convert(self, value: Any) -> Graph:
-        """The Graph."""
-        if not isinstance(value, Graph):
-            raise TypeError
-        return value
+    kind = Graph
 
 
-class GraphsAttr(Attribute[tuple[Graph, ...]]):
+class GraphsAttr(ListAttr[Graph]):
     """Closed graphs."""
 
     type_name = "graphs"
     wanted = "a list of graphs"
-
-    def convert(self, value: Any) -> tuple[Graph, ...]:
-        """A tuple of them."""
-        if not isinstance(value, (tuple, list)) or not all(isinstance(g, Graph) for g in value):
-            raise TypeError
-        return tuple(value)
+    kind = Graph
