@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,23 @@ from .format import Format
 from .logical_tensor import LogicalTensor
 
 Token = bytes | memoryview
+
+
+class Comparable:
+    """Base of what has contents; the names of ops and `temp.` attributes are none."""
+
+    def content_tokens(self) -> Iterator[Token]:
+        """Bytes that identify the contents."""
+        raise NotImplementedError
+
+    def hash_contents(self) -> str:
+        """SHA-256 of the contents. Equal hashes: compare with `compare_contents`."""
+        return digest(self.content_tokens())
+
+    def compare_contents(self, other: Comparable) -> bool:
+        """Return whether the contents are equal."""
+        pairs = zip_longest(self.content_tokens(), other.content_tokens())
+        return all(mine == theirs for mine, theirs in pairs)
 
 
 def digest(tokens: Iterable[Token]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import zip_longest
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,7 @@ from ...base.dims import Dim, Size, Symbol, symbols_of
 from ...base.errors import InternalError, UserError
 from ...base.html_table import html_table
 from ...base.run_checks import without_checks
-from .contents import Token, attribute_tokens, digest
+from .contents import Comparable, Token, attribute_tokens
 from .format import Format
 from .known_sizes import known
 from .logical_tensor import LogicalTensor
@@ -33,7 +32,7 @@ __all__ = [
 ]
 
 
-class Graph:
+class Graph(Comparable):
     """Ops in topological order. Sources are `input` and `constant` ops, sinks `output` ops, in argument order."""
 
     def __init__(self, name: str = "graph", attrs: dict[str, Any] | None = None) -> None:
@@ -168,15 +167,7 @@ class Graph:
 
     def copy(self) -> Graph:
         """A graph of the same ops, names, formats, schedules and attributes; attributes and subgraphs are shared."""
-        twin = Graph(self.name, dict(self.attrs))
-        mapping: dict[GraphTensor, GraphTensor] = {}
-        for op in self.ops:
-            new = twin.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
-            new.schedule = op.schedule
-            for old_output, new_output in zip(op.outputs, new.outputs, strict=True):
-                new_output.details = old_output.details
-                mapping[old_output] = new_output
-        return twin
+        return self.at_sizes({})
 
     def at_sizes(self, sizes: Mapping[str, Size]) -> Graph:
         """A copy with numbers, or other sizes, for the dynamic sizes that have one, by name: formats and schedules are
@@ -312,19 +303,8 @@ class Graph:
         """Work of one run in 1e9 operations."""
         return sum(op.get_gflop() for op in self.ops)
 
-    def hash_contents(self) -> str:
-        """SHA-256 of ops, wiring, shapes, formats and attributes; names and `temp.` attributes are ignored."""
-        return digest(self.content_tokens())
-
-    def compare_contents(self, other: Graph) -> bool:
-        """Return whether both graphs are equal op by op in their order, names and `temp.` attributes aside."""
-        return all(
-            mine == theirs
-            for mine, theirs in zip_longest(self.content_tokens(), other.content_tokens())
-        )
-
     def content_tokens(self) -> Iterator[Token]:
-        """Bytes that identify what the graph computes."""
+        """Bytes that identify what the graph computes: ops in their order, wiring, shapes, formats and attributes."""
         position = {id(op): i for i, op in enumerate(self.ops)}
         yield f"graph {len(self.ops)}".encode()
         yield from attribute_tokens(self.attrs)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from itertools import zip_longest
 from typing import Any, ClassVar
 
 import numpy as np
 
 from ...base.dims import UndecidedSize
 from ...base.errors import InternalError, UserError
-from .contents import Token, attribute_tokens, digest
+from .contents import Comparable, Token, attribute_tokens
 from .logical_tensor import LogicalTensor
 from .schedule import Schedule
 from .schema import OpSchema, schema_of_class
@@ -53,7 +52,7 @@ class GraphTensor:
         return f"<{self.name}: {self.details}>"
 
 
-class Op:
+class Op(Comparable):
     """A node. Subclasses define its meaning: shapes, reference, work; layouts and code are looked up by its class
     (`schedule.query_format`, `lowering.registry`).
 
@@ -129,21 +128,8 @@ class Op:
         self.schema.attribute(self.op_name, key)
         self.schema.put(self, key, value)
 
-    def hash_contents(self) -> str:
-        """SHA-256 of the op's name and attributes, not of its inputs; `temp.` attributes are ignored.
-
-        Equal hashes: compare with `compare_contents`.
-        """
-        return digest(self.content_tokens())
-
-    def compare_contents(self, other: Op) -> bool:
-        """Return whether both ops have the same name and attributes, whatever they read; `temp.` attributes
-        are ignored."""
-        pairs = zip_longest(self.content_tokens(), other.content_tokens())
-        return all(mine == theirs for mine, theirs in pairs)
-
     def content_tokens(self) -> Iterator[Token]:
-        """Bytes that identify the op itself: its name and its attributes."""
+        """Bytes that identify the op itself: its name and its attributes, whatever it reads."""
         yield self.op_name.encode()
         yield from attribute_tokens(self.attrs)
 

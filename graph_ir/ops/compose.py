@@ -23,6 +23,16 @@ class Composer:
         name = f"{self.owner.name}.{op_name}"
         return self.graph.make(op_name, inputs, attrs, name).outputs[0]
 
+    def folded(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
+        """The output of a new op; a constant where all inputs are."""
+        values = [x.producer_owner.attr("value") for x in inputs if x.is_constant]
+        if len(values) < len(inputs):
+            return self(op_name, *inputs, **attrs)
+        alone = Graph(op_name)
+        op = alone.make(op_name, [alone.make_input(x.details) for x in inputs], attrs)
+        with np.errstate(all="ignore"):
+            return self.constant(op.reference(values)[0])
+
     def size(self, value: Size, dtype: DType = S64) -> GraphTensor:
         """A size as one number: a scalar, or a list of one where it is dynamic."""
         if not isinstance(value, Dim):

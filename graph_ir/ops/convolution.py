@@ -11,8 +11,7 @@ from ...base.contraction import Contraction, accumulator_of
 from ...base.dtypes import F32, S32, DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Cast, Expr
-from ..ir.attributes import BoolAttr, IntAttr
-from ..ir.axis_attributes import IntsAttr
+from ..ir.attributes import IntAttr
 from ..ir.computation import Computation, Index, Read, Reduction
 from ..ir.graph import Array, Op
 from ..ir.logical_tensor import LogicalTensor
@@ -22,7 +21,7 @@ from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .contraction_types import contraction_dtype, is_byte, result_dtype_attr
 from .movement import Movement
-from .window import Window, Windowed, window_of
+from .window import KernelWindow, Window, Windowed, window_of
 
 
 @register("convolution")
@@ -154,42 +153,19 @@ def checked_operands(
 
 
 @register("im2col")
-class Im2col(Windowed, Movement):
+class Im2col(KernelWindow, Movement):
     """Copy x [N, C, sizes...] to [N, C, kernel..., positions...]: the input elements under each position of the window.
 
     Padding is zeros.
     """
 
     x = Operand("[N, C, sizes...]")
-    kernel = IntsAttr("size of the window over the last axes", least=1)
-    ceil_mode = BoolAttr("include a last window that starts inside and ends outside")
-
-    @property
-    def window_rank(self) -> int:
-        """Entries of the kernel."""
-        return len(self.kernel)
-
-    @property
-    def window(self) -> Window:
-        """Geometry over the spatial axes."""
-        return self._window(self.inputs[0].details)
-
-    def _window(self, x: LogicalTensor) -> Window:
-        kernel = self.kernel
-        if x.rank < len(kernel):
-            raise self.rule("kernel must not have more entries than x has axes", f"{list(kernel)}")
-        return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :], self.ceil_mode)
 
     def result_dims(self, inputs: Sequence[LogicalTensor]) -> tuple[int, ...]:
         """Leading axes, window axes, window positions."""
-        (x,) = inputs
-        window = self._window(x)
-        lead = x.rank - window.rank
-        return (
-            *x.plain_dims[:lead],
-            *window.kernel,
-            *window.output_sizes(x.plain_dims[lead:]),
-        )
+        window, dims = self.window, inputs[0].plain_dims
+        lead = len(dims) - window.rank
+        return (*dims[:lead], *window.kernel, *window.output_sizes(dims[lead:]))
 
     def reference(self, inputs: list[Array]) -> list[Array]:
         """The strided view, copied."""

@@ -13,7 +13,7 @@ from ...base.dtypes import DType
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
 from ..ir.attributes import BoolAttr, FloatAttr, IntAttr
-from ..ir.axis_attributes import AxisAttr, IntsAttr
+from ..ir.axis_attributes import AxisAttr
 from ..ir.computation import Computation, Index, Read, Reduction
 from ..ir.graph import Array, Graph, GraphTensor
 from ..ir.logical_tensor import LogicalTensor
@@ -24,30 +24,14 @@ from ..ir.registry import register
 from .compose import Composer
 from .elementwise import ANY, FLOAT, NUMBER, check_kind
 from .reduce import identity
-from .window import Window, Windowed, window_of
+from .window import KernelWindow
 
 
-class Pool(Windowed):
+class Pool(KernelWindow):
     """Base: windows over the last len(kernel) axes of x."""
 
     accepts: ClassVar[tuple[str, ...]] = NUMBER
     x = Operand()
-    kernel = IntsAttr("size of the window over the last axes", least=1)
-    ceil_mode = BoolAttr("include a last window that starts inside and ends outside")
-
-    @property
-    def window_rank(self) -> int:
-        """Entries of the kernel."""
-        return len(self.kernel)
-
-    @property
-    def window(self) -> Window:
-        """Geometry over the last axes."""
-        kernel, x = self.kernel, self.x.details
-        if not 0 < len(kernel) <= x.rank:
-            rule = "kernel must have one entry or more, and no more than x has axes"
-            raise self.rule(rule, f"{list(kernel)} and {x}")
-        return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :], self.ceil_mode)
 
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The window's output sizes instead of the last axes."""

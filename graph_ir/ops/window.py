@@ -12,6 +12,7 @@ from ...base.records import dataclass
 from ...base.size_limits import at_least
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Expr
+from ..ir.attributes import BoolAttr
 from ..ir.axis_attributes import IntsAttr
 from ..ir.computation import Index, Read
 from ..ir.graph import Array, GraphTensor, Op
@@ -153,6 +154,27 @@ class Windowed(Op):
         """The number of axes the window slides over: known from operands, or from an attribute declared
         before these."""
         raise NotImplementedError
+
+
+class KernelWindow(Windowed):
+    """Base of ops whose window has its size from an attribute and slides over the last axes of the first operand."""
+
+    kernel = IntsAttr("size of the window over the last axes", least=1)
+    ceil_mode = BoolAttr("include a last window that starts inside and ends outside")
+
+    @property
+    def window_rank(self) -> int:
+        """Entries of the kernel."""
+        return len(self.kernel)
+
+    @property
+    def window(self) -> Window:
+        """Geometry over the last axes."""
+        kernel, x = self.kernel, self.inputs[0].details
+        if not 0 < len(kernel) <= x.rank:
+            rule = "kernel must have one entry or more, and no more than x has axes"
+            raise self.rule(rule, f"{list(kernel)} and {x}")
+        return window_of(self, kernel, x.plain_dims[x.rank - len(kernel) :], self.ceil_mode)
 
 
 def window_of(

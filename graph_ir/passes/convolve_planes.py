@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-import numpy as np
-
 from ..ir.graph import Graph, GraphTensor
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..rewriting.rewrite import rewrite
-from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 from ..schedule.requested import wanted_by_name
 
@@ -74,7 +71,4 @@ def _weights(make: Composer, w: GraphTensor) -> GraphTensor:
     """w [O, C, depths, rows, columns] as [O, depths * C, rows, columns]; constants stay constants."""
     outputs, channels, depths, *kernel = w.details.plain_dims
     shape, perm = (outputs, depths * channels, *kernel), (0, 2, 1, 3, 4)
-    value = constant_value(w)
-    if value is not None:
-        return make.constant(np.ascontiguousarray(value.transpose(perm)).reshape(shape))
-    return make("reshape", make("transpose", w, perm=perm), shape=shape)
+    return make.folded("reshape", make.folded("transpose", w, perm=perm), shape=shape)

@@ -17,7 +17,6 @@ from ..rewriting.decisions import record
 from ..rewriting.quantized_operand import (
     FARTHEST,
     QuantizedOperand,
-    combined_scale,
     quantized_operand,
     reshaped,
     swapped,
@@ -62,7 +61,7 @@ def _matmul(ctx: LowerContext, graph: Graph, op: MatmulCore) -> GraphTensor | No
         swapped(make, x.scale) if is_swapped else x.scale
         for x, is_swapped in ((a, op.transpose_a), (b, op.transpose_b))
     ]
-    return make("mul", make.to(integers, F32), combined_scale(make, *scales))
+    return make("mul", make.to(integers, F32), make.folded("mul", *scales))
 
 
 def _convolution(ctx: LowerContext, graph: Graph, op: Convolution) -> GraphTensor | None:
@@ -82,7 +81,7 @@ def _convolution(ctx: LowerContext, graph: Graph, op: Convolution) -> GraphTenso
     outputs = w.scale.details.elements
     by_output = (outputs,) + (1,) * (rank - 2) if outputs > 1 else ()
     scales = reshaped(make, x.scale, ()), reshaped(make, w.scale, by_output)
-    return make("mul", make.to(integers, F32), combined_scale(make, *scales))
+    return make("mul", make.to(integers, F32), make.folded("mul", *scales))
 
 
 def _flat_zero(make: Composer, x: QuantizedOperand) -> QuantizedOperand:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...base.dtypes import F16, F32, DType, by_name
 from ...base.size_queries import typical
 from ...targets.microkernels import find_microkernel
@@ -41,7 +39,7 @@ def round_operands(graph: Graph, ctx: LowerContext) -> bool:
         if ctx.options.enabled("keep-f32") and not _is_faster(op, dtype, ctx):
             return None, f"{dtype} is predicted to be no faster"
         make = Composer(graph, op)
-        operands = [_rounded(make, x, dtype) for x in op.inputs]
+        operands = [make.folded("cast", x, dtype=dtype) for x in op.inputs]
         y = make(op.op_name, *operands, **op.attrs | {"dtype": F32.name})
         return y, f"operands are rounded to {dtype}, sums stay f32"
 
@@ -65,11 +63,3 @@ def _is_faster(op: Op, dtype: DType, ctx: LowerContext) -> bool:
     rounded = sum(x.details.typical.elements for x in op.inputs if constant_value(x) is None)
     copied = rounded * (F32.size + dtype.size) / ctx.target.machine.copy_bytes_per_cycle
     return narrow * MIN_GAIN + copied < wide
-
-
-def _rounded(make: Composer, x: GraphTensor, dtype: DType) -> GraphTensor:
-    known = constant_value(x)
-    if known is None:
-        return make.to(x, dtype)
-    with np.errstate(over="ignore"):
-        return make.constant(known.astype(dtype.numpy))

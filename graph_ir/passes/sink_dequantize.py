@@ -14,7 +14,7 @@ from ..ops.pool import WindowReduce
 from ..ops.quantize import Dequantize, Quantize
 from ..ops.window import Window
 from ..rewriting.rewrite import Rule, rewrite
-from ..rewriting.values import constant_value, constant_values
+from ..rewriting.values import constant_values
 from ..schedule.context import LowerContext
 
 SMALLEST, LARGEST = 1e-30, 1e30
@@ -91,11 +91,8 @@ def _move(graph: Graph, op: Op) -> GraphTensor | None:
     parameters = _uniform(source) or _moved_parameters(op, source)
     if parameters is None:
         return None
-    make, value = Composer(graph, op), constant_value(source.x)
-    if value is not None and len(op.inputs) == 1:
-        moved = make.constant(op.reference([value])[0])
-    else:
-        moved = make(op.op_name, source.x, *op.inputs[1:], **op.attrs)
+    make = Composer(graph, op)
+    moved = make.folded(op.op_name, source.x, *op.inputs[1:], **op.attrs)
     return _after(make, moved, parameters, source)
 
 

@@ -15,7 +15,7 @@ from ..ops.convolution import Convolution
 from ..ops.pool import WindowReduce
 from ..ops.window import Window
 from ..rewriting.rewrite import Rules, rewrite
-from ..rewriting.values import constant_value, is_finite
+from ..rewriting.values import is_finite
 from ..schedule.context import LowerContext
 
 WORTH = 0.5
@@ -174,10 +174,4 @@ def _box(make: Composer, x: GraphTensor, starts: list[int], sizes: list[int]) ->
     dims = x.details.plain_dims
     if tuple(sizes) == dims[2:]:
         return x
-    value = constant_value(x)
-    if value is not None:
-        pairs = zip(starts, sizes, strict=True)
-        box = value[(slice(None), slice(None), *(slice(a, a + n) for a, n in pairs))]
-        return make.constant(np.ascontiguousarray(box))
-    ones = (1,) * len(dims)
-    return make("slice", x, starts=(0, 0, *starts), steps=ones, sizes=(*dims[:2], *sizes))
+    return make.folded("slice", x, starts=(0, 0, *starts), sizes=(*dims[:2], *sizes))

@@ -11,6 +11,7 @@ from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.contraction_types import is_byte
 from ..ops.convolution import DepthwiseConvolution
+from ..rewriting.known_values import Known
 from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value
 from ..schedule.channel_windows import dot_kernel
@@ -50,7 +51,7 @@ def _in_floats(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     kernel = dot_kernel(conv, ctx.target)
     if not is_byte(conv.x.details.dtype) or (kernel is not None and kernel.k_group > 2):
         return None
-    weights, added = constant_value(conv.w), None if bias is None else _known(bias)
+    weights, added = constant_value(conv.w), None if bias is None else Known()(bias)
     if weights is None or (bias is not None and added is None):
         return None
     if not _is_exact(conv, weights, added):
@@ -61,19 +62,6 @@ def _in_floats(ctx: LowerContext, graph: Graph, op: Op) -> GraphTensor | None:
     if added is None:
         return total
     return make("add", total, make.constant(added.astype(F32.numpy)))
-
-
-def _known(tensor: GraphTensor) -> Array | None:
-    """The value of a small tensor that is computed from constants."""
-    value = constant_value(tensor)
-    if value is not None:
-        return value
-    op = tensor.producer_owner
-    if op.is_input or not op.inputs or len(op.outputs) > 1:
-        return None
-    inputs = [_known(x) for x in op.inputs]
-    known = [x for x in inputs if x is not None]
-    return op.reference(known)[0] if len(known) == len(inputs) else None
 
 
 def _is_exact(conv: DepthwiseConvolution, weights: Array, bias: Array | None) -> bool:

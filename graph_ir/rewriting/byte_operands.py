@@ -35,11 +35,7 @@ class ByteOperand:
         offset = make.scalar(by, S32)
         if self.zero is None:
             return ByteOperand(moved, offset)
-        known = constant_value(self.zero)
-        zero = (
-            make("add", self.zero, offset) if known is None else make.constant(known + np.int32(by))
-        )
-        return ByteOperand(moved, zero)
+        return ByteOperand(moved, make.folded("add", self.zero, offset))
 
 
 def fits_type(value: int, dtype: DType) -> bool:

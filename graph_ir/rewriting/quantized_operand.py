@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from ...base.dtypes import F32, S32
 from ...base.records import dataclass
 from ..ir.graph import GraphTensor
 from ..ops.compose import Composer
 from ..ops.contraction_types import is_byte
 from ..ops.quantize import Dequantize
-from .values import constant_value, constant_values
+from .values import constant_value
 
 FARTHEST = 255
 """Maximum distance of a byte from its zero point."""
@@ -32,18 +30,11 @@ class QuantizedOperand:
 
     def centered(self, make: Composer) -> GraphTensor:
         """bytes - zero as s32; a constant where both are."""
-        known = constant_values(x for x in (self.bytes, self.zero) if x is not None)
-        if known is not None:
-            wide, *zeros = (value.astype(np.int32) for value in known)
-            return make.constant(wide - zeros[0] if zeros else wide)
-        x = make("cast", self.bytes, dtype=S32)
-        if self.zero is None:
+        x = make.folded("cast", self.bytes, dtype=S32)
+        point = None if self.zero is None else constant_value(self.zero)
+        if self.zero is None or (point is not None and not point.any()):
             return x
-        point = constant_value(self.zero)
-        if point is not None and not point.any():
-            return x
-        zero = make.to(self.zero, S32) if point is None else make.constant(point.astype(np.int32))
-        return make("sub", x, zero)
+        return make.folded("sub", x, make.folded("cast", self.zero, dtype=S32))
 
 
 def quantized_operand(tensor: GraphTensor) -> QuantizedOperand | None:
@@ -58,14 +49,6 @@ def quantized_operand(tensor: GraphTensor) -> QuantizedOperand | None:
     return QuantizedOperand(op.x, op.scale, op.zero_point)
 
 
-def combined_scale(make: Composer, a: GraphTensor, b: GraphTensor) -> GraphTensor:
-    """Multiply two scales in f32; a constant if both are."""
-    known = constant_values((a, b))
-    if known is None:
-        return make("mul", a, b)
-    return make.constant(np.asarray(known[0] * known[1], F32.numpy))
-
-
 def swapped(make: Composer, x: GraphTensor) -> GraphTensor:
     """A parameter of a matrix as one of the transposed matrix."""
     dims = x.details.plain_dims
@@ -73,15 +56,10 @@ def swapped(make: Composer, x: GraphTensor) -> GraphTensor:
         return reshaped(make, x, ())
     if len(dims) == 1:
         return reshaped(make, x, (dims[0], 1))
-    known = constant_value(x)
-    if known is not None:
-        return make.constant(np.ascontiguousarray(known.swapaxes(-1, -2)))
-    return make.swapped(x)
+    last = len(dims) - 1
+    return make.folded("transpose", x, perm=(*range(last - 1), last, last - 1))
 
 
 def reshaped(make: Composer, x: GraphTensor, dims: tuple[int, ...]) -> GraphTensor:
     """X in another shape; a constant where it is one."""
-    known = constant_value(x)
-    if x.details.plain_dims == dims:
-        return x
-    return make("reshape", x, shape=dims) if known is None else make.constant(known.reshape(dims))
+    return x if x.details.plain_dims == dims else make.folded("reshape", x, shape=dims)
