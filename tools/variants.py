@@ -15,8 +15,7 @@ from ..base.records import dataclass
 from ..graph_ir.inspect.compare import Difference, difference
 from ..graph_ir.ir.format import Format
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op, all_ops, subgraphs_of
-from ..graph_ir.ir.known_sizes import known
-from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.ir.logical_tensor import LogicalTensor, known
 from ..graph_ir.ir.schedule import Schedule
 from ..graph_ir.lowering.registry import LOWERINGS, get_func
 from ..graph_ir.ops.compose import Composer

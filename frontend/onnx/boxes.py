@@ -7,7 +7,7 @@ import numpy as np
 from ...base.dims import Size, maximum, minimum
 from ...base.dtypes import F32, S64
 from ...graph_ir.ir.graph import Array
-from ...graph_ir.ops.boxes import kept_boxes
+from ...graph_ir.ops.regions import kept_boxes
 from ..correspondence.compositions.boxes import Suppression, corners
 from ..correspondence.compositions.boxes import kept_boxes as kept_boxes_in_runs
 from ..correspondence.compositions.indexing import dynamic_size

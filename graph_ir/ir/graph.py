@@ -13,8 +13,7 @@ from ...base.html_table import html_table
 from ...base.run_checks import without_checks
 from .contents import Comparable, Token, attribute_tokens
 from .format import Format
-from .known_sizes import known
-from .logical_tensor import LogicalTensor
+from .logical_tensor import LogicalTensor, known
 from .op import Array, GraphTensor, Op
 from .registry import lookup
 

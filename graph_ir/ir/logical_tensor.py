@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import field, replace
 from typing import Any
 
-from ...base.dims import Dim, Size, is_known
+from ...base.dims import Dim, Size, is_known, substitute
 from ...base.dtypes import DType
 from ...base.errors import UserError
 from ...base.records import dataclass
@@ -88,3 +89,18 @@ class LogicalTensor:
 
 def _size(size: Size) -> Size:
     return size if isinstance(size, Dim) else int(size)
+
+
+def known(value: Any, sizes: Mapping[str, Size]) -> Any:
+    """An attribute or a type with numbers, or other sizes, for the sizes that have one, by name; others stay."""
+    if not sizes:
+        return value
+    if isinstance(value, Dim):
+        return substitute(value, sizes)
+    if isinstance(value, LogicalTensor):
+        return replace(value, plain_dims=known(value.plain_dims, sizes))
+    if hasattr(value, "at_sizes"):
+        return value.at_sizes(sizes)
+    if isinstance(value, (tuple, list)):
+        return type(value)(known(one, sizes) for one in value)
+    return value

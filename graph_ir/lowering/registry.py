@@ -16,14 +16,13 @@ from ..ir.class_table import ClassTable
 from ..ir.op import Op
 from ..ir.op_kinds import FusibleOp
 from ..ir.registry import is_own
-from ..ops.boxes import SuppressBoxes
 from ..ops.cached_attention import CachedAttention
 from ..ops.cumulative import Cumulative
 from ..ops.dynamic_sizes import Count, TrueIndices
 from ..ops.fused import Fused, KernelCall
 from ..ops.linear_algebra import MatrixOp
 from ..ops.matmul import GroupedMatmul
-from ..ops.regions import AlignRegions
+from ..ops.regions import AlignRegions, SuppressBoxes
 from ..ops.scatter import Scatter
 from ..ops.top_k import SortRows
 from ..ops.tree_ensemble import MaskedTrees, TreeEnsemble

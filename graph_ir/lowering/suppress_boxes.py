@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...tensor_ir.nodes import Buffer, Module
 from ...tensor_ir.sizes import number_or_expr, shape_of
 from ..ir.group_values import parameters
-from ..ops.boxes import SuppressBoxes
+from ..ops.regions import SuppressBoxes
 from ..schedule.context import LowerContext
 from ..schedule.workspaces import suppression_tasks, workspace_of
 from ..templates.suppress_boxes import Suppression, SuppressionBuffers, suppress_function

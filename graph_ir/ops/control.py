@@ -94,6 +94,12 @@ class While(ControlOp):
         """The number of inputs that are the state."""
         return len(self.body.outputs)
 
+    @property
+    def in_place_state(self) -> frozenset[int]:
+        """The parts of the state that the body updates in place."""
+        last = [output.inputs[0].producer_owner for output in self.body.outputs]
+        return frozenset(i for i, made in enumerate(last) if made.op_name == "update_in_place")
+
     def infer(self, inputs: list[LogicalTensor]) -> list[LogicalTensor]:
         """The types of the state."""
         for graph, what in ((self.condition, "condition"), (self.body, "body")):

@@ -93,34 +93,16 @@ class WindowReduce(Pool, FusibleOp):
         return Reduction(window.kernel, self.combination, value, element, lambda acc: acc)
 
 
-@register("max_pool")
-class MaxPool(WindowReduce):
-    """The largest element of each window, NaN if any is NaN; `or` of bools."""
-
-    combine: ClassVar[str] = "max"
-    accepts: ClassVar[tuple[str, ...]] = ANY
-
-
-@register("min_pool")
-class MinPool(WindowReduce):
-    """The smallest element of each window, NaN if any is NaN; `and` of bools."""
-
-    combine: ClassVar[str] = "min"
-    accepts: ClassVar[tuple[str, ...]] = ANY
-
-
-@register("sum_pool")
-class SumPool(WindowReduce):
-    """The sum of each window."""
-
-    combine: ClassVar[str] = "add"
-
-
-@register("prod_pool")
-class ProdPool(WindowReduce):
-    """The cumulative product over each window."""
-
-    combine: ClassVar[str] = "mul"
+_REDUCED = (
+    ("max_pool", "max", ANY, "The largest element of each window, NaN if any is NaN; `or` of bools."),
+    ("min_pool", "min", ANY, "The smallest element of each window, NaN if any is NaN; `and` of bools."),
+    ("sum_pool", "add", NUMBER, "The sum of each window."),
+    ("prod_pool", "mul", NUMBER, "The cumulative product over each window."),
+)  # fmt: skip
+"""Name, elementwise op, dtype kinds and meaning of each."""
+for _name, _combine, _kinds, _meaning in _REDUCED:
+    _members = {"combine": _combine, "accepts": _kinds, "__doc__": _meaning, "__module__": __name__}
+    register(_name)(type(_name.title().replace("_", ""), (WindowReduce,), _members))
 
 
 class PooledOp(Pool, CompositeOp):

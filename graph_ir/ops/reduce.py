@@ -210,13 +210,13 @@ ROWS = (
 )  # fmt: skip
 
 
-def _define(row: ReduceRow) -> type[Reduce]:
+def _define(row: ReduceRow) -> None:
     name = "".join(part.capitalize() for part in row.name.split("_"))
     base = _Largest if row.name == "reduce_max" else Reduce
-    return register(row.name)(
+    register(row.name)(
         type(name, (base,), {"row": row, "__doc__": row.meaning, "__module__": __name__})
     )
 
 
-REDUCTIONS = {row.name: _define(row) for row in ROWS}
-"""The class of each reduction."""
+for _row in ROWS:
+    _define(_row)

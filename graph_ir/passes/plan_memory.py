@@ -33,7 +33,6 @@ from ..ir.note import Note
 from ..ops.control import ControlOp, While
 from ..ops.dynamic_sizes import Count, largest_counts
 from ..rewriting.groups import is_elementwise, is_view, storage_root
-from ..rewriting.loop_state import in_place_state
 from ..schedule.context import LowerContext
 from ..schedule.workspaces import workspace_of
 
@@ -133,7 +132,7 @@ def control_workspace(op: ControlOp) -> Workspace:
     spares: list[Size | None] = []
     at: Size = 0
     if isinstance(op, While):
-        same = in_place_state(op)
+        same = op.in_place_state
         for i, tensor in enumerate(op.outputs):
             spares.append(None if i in same else at)
             at += 0 if i in same else _aligned(tensor.details.size_bytes)

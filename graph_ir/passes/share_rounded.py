@@ -5,7 +5,6 @@ from __future__ import annotations
 from ...base.dtypes import F32, DType, by_name
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.compose import Composer
-from ..ops.pool import MaxPool
 from ..rewriting.contractions import CONTRACTIONS, HALVES
 from ..rewriting.groups import is_elementwise
 from ..schedule.context import LowerContext
@@ -59,7 +58,7 @@ def _share(graph: Graph, x: GraphTensor, dtype: DType) -> bool:
 def _before_maximum(graph: Graph, x: GraphTensor, dtype: DType) -> bool:
     """Round the operand of a maximum instead of the result, if nothing else reads this."""
     pool, casts = x.producer_owner, [user for _, user in x.uses]
-    if not isinstance(pool, MaxPool) or not all(_rounds(user, dtype) for user in casts):
+    if pool.op_name != "max_pool" or not all(_rounds(user, dtype) for user in casts):
         return False
     make = Composer(graph, pool)
     found = make(pool.op_name, make.to(pool.inputs[0], dtype), **pool.attrs)

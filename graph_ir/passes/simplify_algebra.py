@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -33,12 +34,15 @@ def simplify_algebra(graph: Graph, ctx: LowerContext) -> bool:
 
 def _drop_neutral(graph: Graph, op: Op) -> GraphTensor | None:
     """x + -0, x - 0, x * 1, x / 1, x ** 1, max(x, -inf), x and all ones, ...: x."""
+    return next((x for x, number in _numbers(op) if _is_neutral(op.op_name, number, x)), None)
+
+
+def _numbers(op: Op) -> Iterator[tuple[GraphTensor, Any]]:
+    """Each operand of the result's type whose other operand is one number, and that number."""
     for index in (1, 0) if op.op_name in COMMUTATIVE else (1,):
-        kept = op.inputs[1 - index]
-        value = uniform_value(op.inputs[index])
-        if value is not None and _same_type(kept, op) and _is_neutral(op.op_name, value, kept):
-            return kept
-    return None
+        kept, value = op.inputs[1 - index], uniform_value(op.inputs[index])
+        if value is not None and _same_type(kept, op):
+            yield kept, value
 
 
 def _is_neutral(op_name: str, value: Any, kept: GraphTensor) -> bool:
@@ -94,16 +98,9 @@ def _square_of_itself(graph: Graph, op: Op) -> GraphTensor | None:
 
 def _negate(graph: Graph, op: Op) -> GraphTensor | None:
     """x * -1: neg(x)."""
-    for index in (1, 0):
-        kept = op.inputs[1 - index]
-        value = uniform_value(op.inputs[index])
-        if (
-            value is not None
-            and kept.details.dtype.is_signed
-            and value == -1
-            and _same_type(kept, op)
-        ):
-            return graph.make("neg", [kept], name=f"{op.name}.neg").outputs[0]
+    for x, number in _numbers(op):
+        if x.details.dtype.is_signed and number == -1:
+            return graph.make("neg", [x], name=f"{op.name}.neg").outputs[0]
     return None
 
 
@@ -112,16 +109,14 @@ def _power(graph: Graph, op: Op) -> GraphTensor | None:
 
     The roots only where x is never negative: (-inf) ** 0.5 is inf and (-0) ** 0.5 is +0, but sqrt gives NaN and -0.
     """
-    x, exponent = op.inputs[0], uniform_value(op.inputs[1])
-    if exponent is None or not _same_type(x, op):
+    x, exponent = next(_numbers(op), (op.inputs[0], None))
+    if exponent is None:
         return None
     if exponent in (2, 3):
-        square = graph.make("square", [x], name=f"{op.name}.square").outputs[0]
-        return (
-            square
-            if exponent == 2
-            else graph.make("mul", [square, x], name=f"{op.name}.cube").outputs[0]
-        )
+        square = graph.make("square", [x], name=f"{op.name}.square").outputs
+        if exponent == 2:
+            return square[0]
+        return graph.make("mul", [*square, x], name=f"{op.name}.cube").outputs[0]
     names = {0.5: "sqrt", -0.5: "rsqrt", -1.0: "reciprocal"}
     if not x.details.dtype.is_float or float(exponent) not in names:
         return None
@@ -152,16 +147,9 @@ def _multiply_instead(graph: Graph, op: Op) -> GraphTensor | None:
 
 def _relu(graph: Graph, op: Op) -> GraphTensor | None:
     """max(x, 0): relu(x)."""
-    for index in (1, 0):
-        kept = op.inputs[1 - index]
-        value = uniform_value(op.inputs[index])
-        if (
-            value is not None
-            and value == 0
-            and not np.signbit(np.float64(value))
-            and _same_type(kept, op)
-        ):
-            return graph.make("relu", [kept], name=f"{op.name}.relu").outputs[0]
+    for x, number in _numbers(op):
+        if number == 0 and not np.signbit(np.float64(number)):
+            return graph.make("relu", [x], name=f"{op.name}.relu").outputs[0]
     return None
 
 

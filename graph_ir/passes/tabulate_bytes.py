@@ -7,10 +7,9 @@ import numpy as np
 from ...base.dtypes import U8
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ir.logical_tensor import LogicalTensor
-from ..ops.byte_table import ByteTable
 from ..ops.compose import Composer
 from ..ops.contraction_types import is_byte
-from ..ops.quantize import Dequantize, Quantize
+from ..ops.quantize import ByteTable, Dequantize, Quantize
 from ..rewriting.groups import is_elementwise
 from ..rewriting.rewrite import rewrite
 from ..rewriting.values import constant_value, uniform_value

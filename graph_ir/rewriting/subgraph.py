@@ -8,7 +8,7 @@ from dataclasses import replace
 from ...base.dims import Size, size
 from ...base.symbols import fresh_symbol_name
 from ..ir.graph import Array, Graph, GraphTensor, Op
-from ..ir.known_sizes import known
+from ..ir.logical_tensor import known
 from ..ops.dynamic_sizes import Count
 from ..ops.structure import Constant
 

@@ -11,10 +11,10 @@ from ...base.dtypes import BOOL, F32, U8, U32, U64
 from ..ir.class_table import ClassTable
 from ..ir.logical_tensor import LogicalTensor
 from ..ir.op import Op
-from ..ops.boxes import SuppressBoxes
 from ..ops.cached_attention import CachedAttention
 from ..ops.factorizations import Eigh, Householder, HouseholderProduct
 from ..ops.linear_algebra import MatrixOp
+from ..ops.regions import SuppressBoxes
 from ..ops.top_k import SortRows
 from .context import LowerContext
 from .spaces import schedule_of

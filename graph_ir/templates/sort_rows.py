@@ -20,8 +20,7 @@ from ...base.dtypes import S64
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function
-from .collect import collect
-from .radix_sort import WIDE_ROWS, Entries, sort
+from .radix_sort import WIDE_ROWS, Entries, collect, sort
 from .sort_keys import KeyKind, is_exact, key_kind, key_of, value_of
 
 

@@ -14,8 +14,7 @@ from ...base.dtypes import F32, S32, S64
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
-from .collect import collect
-from .radix_sort import Entries, sort
+from .radix_sort import Entries, collect, sort
 from .sort_keys import key_kind, key_of
 
 COMPARED = 256

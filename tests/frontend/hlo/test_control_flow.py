@@ -13,7 +13,6 @@ from graphc.driver.compiler import compile_stages
 from graphc.frontend.hlo import import_hlo, parse_hlo
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ops.control import While
-from graphc.graph_ir.rewriting.loop_state import in_place_state
 from support.hlo_text import ADD, module, run
 from support.tolerance import assert_close
 
@@ -215,7 +214,7 @@ def test_rows_a_loop_collects_are_written_in_place() -> None:
     check(graph, [x], [x.sum(0), x.cumsum(0)])
     optimized = compile_stages(graph).graph
     (loop,) = [op for op in optimized.ops if isinstance(op, While)]
-    assert len(in_place_state(loop)) == 1
+    assert len(loop.in_place_state) == 1
 
 
 @pytest.mark.parametrize(

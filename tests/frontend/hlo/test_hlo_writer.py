@@ -16,7 +16,7 @@ from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.ir.registry import lookup, names
 from graphc.graph_ir.ops.elementwise import Elementwise
-from graphc.graph_ir.ops.reduce import REDUCTIONS
+from graphc.graph_ir.ops.reduce import ROWS
 
 RNG = np.random.default_rng(5)
 GIVEN: dict[str, dict[str, Any]] = {
@@ -104,10 +104,10 @@ def test_elementwise(name: str, dtype: DType) -> None:
 @pytest.mark.parametrize(
     ("name", "dtype"),
     [
-        pytest.param(name, dtype, id=f"{name}-{dtype}")
-        for name, reduction in REDUCTIONS.items()
+        pytest.param(row.name, dtype, id=f"{row.name}-{dtype}")
+        for row in ROWS
         for dtype in (F32, F16, S32, BOOL)
-        if dtype.kind in reduction.row.accepts
+        if dtype.kind in row.accepts
     ],
 )
 def test_reductions(name: str, dtype: DType) -> None:

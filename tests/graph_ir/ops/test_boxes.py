@@ -9,7 +9,7 @@ from graphc.base.dtypes import F32, S64
 from graphc.base.errors import UserError
 from graphc.graph_ir.ir.graph import Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.ops.boxes import kept_boxes
+from graphc.graph_ir.ops.regions import kept_boxes
 
 
 def test_the_reference_keeps_the_best() -> None:

@@ -12,9 +12,9 @@ from graphc.base.options import CompileOptions
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph, GraphTensor
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ops.control import While
 from graphc.graph_ir.passes.plan_memory import MEMORY_PLAN
 from graphc.graph_ir.passes.update_in_place import update_in_place
-from graphc.graph_ir.rewriting.loop_state import in_place_state
 from graphc.runtime.executor import CompiledModel
 from support.control import constant, made, make_while
 from support.graphs import run_pass
@@ -74,7 +74,8 @@ def test_only_where_nothing_else_looks(name: str) -> None:
     work = graph.copy()
     assert run_pass(update_in_place, work, inputs=[np.array(3), row, rows]) == expected
     (op,) = [op for op in work.ops if op.op_name == "while"]
-    assert in_place_state(op) == ({2} if expected else set())  # type: ignore[arg-type]
+    assert isinstance(op, While)
+    assert op.in_place_state == ({2} if expected else set())
     for threads in (1, 2):
         made_ = compile_stages(graph, options=CompileOptions(threads, verify=True))
         model = CompiledModel(made_.artifact, threads)

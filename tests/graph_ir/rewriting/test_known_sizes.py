@@ -7,8 +7,7 @@ from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import F32
 from graphc.driver.compiler import compile_stages
 from graphc.graph_ir.ir.graph import Graph
-from graphc.graph_ir.ir.known_sizes import known
-from graphc.graph_ir.ir.logical_tensor import LogicalTensor
+from graphc.graph_ir.ir.logical_tensor import LogicalTensor, known
 from graphc.graph_ir.rewriting.known_sizes import with_sizes
 from graphc.graph_ir.text.printer import print_graph
 from graphc.targets.isa import Target

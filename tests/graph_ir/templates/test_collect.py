@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from graphc.base.dtypes import S32, S64
-from graphc.graph_ir.templates.collect import BLOCK, collect
+from graphc.graph_ir.templates.radix_sort import BLOCK, collect
 from graphc.tensor_ir import builder as t
 from graphc.tensor_ir import interpreter
 from graphc.tensor_ir.nodes import Buffer, Module

@@ -11,8 +11,7 @@ from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.schedule.sort_rows import FEW, GROUPS
-from graphc.graph_ir.templates.collect import BLOCK
-from graphc.graph_ir.templates.radix_sort import INSERTED, WIDE_ROWS
+from graphc.graph_ir.templates.radix_sort import BLOCK, INSERTED, WIDE_ROWS
 from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 
 EDGES: tuple[Edge, ...] = ("start", "end")

@@ -9,7 +9,7 @@ from graphc.base.dtypes import F32, S64
 from graphc.driver.compiler import compile as compile_model
 from graphc.graph_ir.ir.graph import Array, Graph
 from graphc.graph_ir.ir.logical_tensor import LogicalTensor
-from graphc.graph_ir.templates.collect import BLOCK
+from graphc.graph_ir.templates.radix_sort import BLOCK
 from graphc.graph_ir.templates.suppress_boxes import COMPARED
 from graphc.tools.fuzz.guarded import Edge, guarded, guarded_copy
 
