@@ -24,14 +24,18 @@ class Composer:
         return self.graph.make(op_name, inputs, attrs, name).outputs[0]
 
     def folded(self, op_name: str, *inputs: GraphTensor, **attrs: Any) -> GraphTensor:
-        """The output of a new op; a constant where all inputs are."""
+        """The output of a new op; a constant where all inputs are, of which those without other uses go."""
         values = [x.producer_owner.attr("value") for x in inputs if x.is_constant]
         if len(values) < len(inputs):
             return self(op_name, *inputs, **attrs)
         alone = Graph(op_name)
         op = alone.make(op_name, [alone.make_input(x.details) for x in inputs], attrs)
         with np.errstate(all="ignore"):
-            return self.constant(op.reference(values)[0])
+            (value,) = op.reference(values)
+        spent = [x.producer_owner for x in inputs if not x.uses]
+        if spent:
+            self.graph.remove(spent)
+        return self.constant(value)
 
     def size(self, value: Size, dtype: DType = S64) -> GraphTensor:
         """A size as one number: a scalar, or a list of one where it is dynamic."""

@@ -204,15 +204,16 @@ class ConvolutionTranspose(Windowed, CompositeOp):
         for axis, run in enumerate(runs, 2):
             taps = [k for phase in run for k in phase.taps]
             if taps != list(range(w.details.plain_dims[axis])):
-                w = make("gather", w, make.constant(np.array(taps, np.int64)), axis=axis)
+                w = make.folded("gather", w, make.constant(np.array(taps, np.int64)), axis=axis)
         sizes = [(len(run), len(run[0].taps)) for run in runs]
         pairs = [size for pair in sizes for size in pair]
-        w = make("reshape", w, shape=(groups, channels // groups, outputs, *pairs))
+        w = make.folded("reshape", w, shape=(groups, channels // groups, outputs, *pairs))
         phases, inner = (range(start, 3 + len(pairs), 2) for start in (3, 4))
         first = (2, *phases) if alone else (*phases, 2)
-        w = make("transpose", w, perm=(0, *first, 1, *inner))
+        w = make.folded("transpose", w, perm=(0, *first, 1, *inner))
         rows = groups * outputs * math.prod(size for size, _ in sizes)
-        return make("reshape", w, shape=(rows, channels // groups, *(size for _, size in sizes)))
+        shape = (rows, channels // groups, *(size for _, size in sizes))
+        return make.folded("reshape", w, shape=shape)
 
     def _geometry(self, x: Sequence[int], w: Sequence[int]) -> tuple[Window, tuple[int, ...]]:
         """The window, whose padding is cropped from the result, and the output padding."""

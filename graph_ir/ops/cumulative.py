@@ -14,6 +14,7 @@ from ..ir.operands import Operand
 from ..ir.reference import narrow, widen
 from ..ir.registry import register
 from .compose import Composer
+from .doubling import axis_sliced
 from .elementwise import FLOAT, NUMBER, check_kind
 from .reduce import identity
 
@@ -92,9 +93,9 @@ class DoubledScan(Cumulative):
         x, step = make.widened(self.inputs[0]), 1
         dims = x.details.plain_dims
         while step < dims[axis]:
-            head = _sliced(make, x, axis, 0, step)
-            earlier = _sliced(make, x, axis, 0, dims[axis] - step)
-            later = _sliced(make, x, axis, step, dims[axis] - step)
+            head = axis_sliced(make, axis, x, 0, step, 1)
+            earlier = axis_sliced(make, axis, x, 0, dims[axis] - step, 1)
+            later = axis_sliced(make, axis, x, step, dims[axis] - step, 1)
             x = make("concat", head, self.combined(make, earlier, later), axis=axis)
             step *= 2
         return [make.to(x, self.outputs[0].details.dtype)]
@@ -102,12 +103,6 @@ class DoubledScan(Cumulative):
     def combined(self, make: Composer, x: GraphTensor, y: GraphTensor) -> GraphTensor:
         """The elementwise op of the scan."""
         return make(self.combine, x, y)
-
-
-def _sliced(make: Composer, x: GraphTensor, axis: int, start: int, size: int) -> GraphTensor:
-    dims = x.details.plain_dims
-    starts = tuple(start if i == axis else 0 for i in range(len(dims)))
-    return make("slice", x, starts=starts, sizes=(*dims[:axis], size, *dims[axis + 1 :]))
 
 
 @register("cum_max")

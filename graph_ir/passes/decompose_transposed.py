@@ -7,7 +7,6 @@ from operator import attrgetter
 from ..ir.graph import Graph, GraphTensor, Op
 from ..ops.convolution_transpose import ConvolutionTranspose
 from ..rewriting.rewrite import replace_ops
-from ..rewriting.values import constant_values
 from ..schedule.context import LowerContext
 
 PRECISIONS = ("bf16", "f16", "int8")
@@ -29,19 +28,8 @@ def decompose_transposed(graph: Graph, ctx: LowerContext) -> bool:
 
 def transposed_as_convolutions(graph: Graph) -> bool:
     """The same, whatever precision was requested."""
-    made: list[Op] = []
+    return replace_ops(graph, _phases, "decomposed", attrgetter("op_name"))
 
-    def parts(graph: Graph, op: Op) -> list[GraphTensor] | None:
-        if not isinstance(op, ConvolutionTranspose):
-            return None
-        count = len(graph.ops)
-        results = op.decompose(graph)
-        made.extend(graph.ops[count:])
-        return results
 
-    def evaluated(graph: Graph, op: Op) -> list[GraphTensor] | None:
-        known = constant_values(op.inputs) if op in made and op.inputs else None
-        return None if known is None else [graph.make_constant(op.reference(known)[0])]
-
-    changed = replace_ops(graph, parts, "decomposed", attrgetter("op_name"))
-    return replace_ops(graph, evaluated) or changed
+def _phases(graph: Graph, op: Op) -> list[GraphTensor] | None:
+    return op.decompose(graph) if isinstance(op, ConvolutionTranspose) else None

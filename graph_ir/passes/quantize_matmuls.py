@@ -6,25 +6,20 @@ from functools import partial
 
 import numpy as np
 
-from ...base.dtypes import F32, S8, U8
+from ...base.dtypes import S8, U8
 from ..ir.graph import Array, Graph, GraphTensor, Op
 from ..ops.compose import Composer
 from ..ops.convolution import Convolution
 from ..ops.matmul import MatmulCore
 from ..rewriting.contractions import MIN_GAIN, replace_contractions
 from ..rewriting.quantized_operand import FARTHEST
+from ..rewriting.rounded_rows import SMALLEST_SCALE, STEPS, scale_along
 from ..rewriting.values import constant_value
 from ..schedule.context import LowerContext
 from ..schedule.integer_gain import convolution_account, matmul_account
 
-STEPS = 127
-"""Integers on either side of zero: -128 is not used, so that scales are the same for both signs."""
-
 MIDDLE = 128
 """Zero point of unsigned bytes, which are multiplied with signed weights faster than signed bytes are."""
-
-SMALLEST_SCALE = 1e-30
-"""Scale of a row of zeros."""
 
 MIN_GROUP_CHANNELS = 16
 """Channels of a group from which on a grouped convolution is taken: with 2 to 8 its bytes take 1.2 to 2.7 times as long
@@ -84,10 +79,7 @@ def _lowered(graph: Graph, ctx: LowerContext, op: Op) -> tuple[GraphTensor | Non
 
 def _dynamic(make: Composer, x: GraphTensor, axes: tuple[int, ...]) -> GraphTensor:
     """X as bytes with one scale along `axes`, and back."""
-    largest = make("reduce_max", make("abs", x), axes=axes, keep_dims=True)
-    scale = make("mul", largest, make.scalar(1 / STEPS, F32))
-    scale = make("max", scale, make.scalar(SMALLEST_SCALE, F32))
-    zero = make.scalar(MIDDLE, U8)
+    scale, zero = scale_along(make, x, axes), make.scalar(MIDDLE, U8)
     return make("dequantize", make("quantize", x, scale, zero, dtype=U8.name), scale, zero)
 
 

@@ -1,4 +1,4 @@
-"""Rows of activations rounded to 8 bits, with a scale per group."""
+"""Activations rounded to 8 bits, with a scale per group or row."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ..ir.graph import GraphTensor
 from ..ops.compose import Composer
 
 STEPS = 127
-"""The largest magnitude of a group, in steps of its scale."""
+"""The largest magnitude in steps of its scale: -128 is not used, so that scales are the same for both signs."""
 
 SMALLEST_SCALE = 1e-30
 """Smallest scale: a group of zeros has none."""
@@ -21,8 +21,13 @@ def rounded_rows(make: Composer, x: GraphTensor, group: int) -> tuple[GraphTenso
     m, k = x.details.plain_dims
     groups = (m, k // group)
     apart = make("reshape", x, shape=(*groups, group))
-    largest = make("reduce_max", make("abs", apart), axes=(2,), keep_dims=True)
-    scale = make("mul", largest, make.scalar(1 / STEPS, F32))
-    scale = make("max", scale, make.scalar(SMALLEST_SCALE, F32))
+    scale = scale_along(make, apart, (2,))
     whole = make("quantize", apart, scale, dtype=S8.name)
     return make("reshape", whole, shape=(m, k)), make("reshape", scale, shape=groups)
+
+
+def scale_along(make: Composer, x: GraphTensor, axes: tuple[int, ...]) -> GraphTensor:
+    """The scale with which the largest magnitude along `axes`, which are kept, is `STEPS`."""
+    largest = make("reduce_max", make("abs", x), axes=axes, keep_dims=True)
+    scale = make("mul", largest, make.scalar(1 / STEPS, F32))
+    return make("max", scale, make.scalar(SMALLEST_SCALE, F32))

@@ -19,6 +19,7 @@ from ...base.dtypes import S64, DType
 from ...base.records import dataclass
 from ...tensor_ir import builder as t
 from ...tensor_ir.nodes import Buffer, Expr, Function, Var
+from .linear_algebra import exchange
 
 LARGE = 1e8
 """Ratios beyond it have the tangent 0.5 / ratio in f32 and f64; their squares may overflow in f32."""
@@ -183,16 +184,10 @@ class _Matrix:
                     b.store(best, (0,), other)
             found = b.let("found", best[0])
             with b.when(t.unequal(found, first)):
-                self._exchange(values, (number, first), (number, found))
+                exchange(b, values, (number, first), (number, found))
                 for x in matrices:
                     with b.loop("c", 0, x.shape[2], "vector") as c:
-                        self._exchange(x, (number, first, c), (number, found, c))
-
-    def _exchange(self, x: Buffer, first: Sequence[Expr], second: Sequence[Expr]) -> None:
-        b = self.b
-        upper, lower = b.let("upper", x[first]), b.let("lower", x[second])
-        b.store(x, first, lower)
-        b.store(x, second, upper)
+                        exchange(b, x, (number, first, c), (number, found, c))
 
 
 def _rotate_rows(

@@ -146,9 +146,9 @@ def lu_function(
         with b.loop("k", 0, pivots.shape[1]) as k:
             best = _chosen(b, factors, number, k)
             b.store(pivots, (number, k), t.cast(best, S32))
-            _exchange(b, order, (number, k), (number, best))
+            exchange(b, order, (number, k), (number, best))
             with b.loop("c", 0, columns, "vector") as c:
-                _exchange(b, factors, (number, k, c), (number, best, c))
+                exchange(b, factors, (number, k, c), (number, best, c))
             pivot = b.let("pivot", factors[number, k, k])
             divisor = b.let("divisor", t.select(t.equal(pivot, 0.0), t.const(1.0, a.dtype), pivot))
             with b.loop("after", 0, rows - 1 - k) as after:
@@ -159,7 +159,8 @@ def lu_function(
     return b.function(name, operands, note)
 
 
-def _exchange(b: t.LoopBuilder, x: Buffer, first: Sequence[Expr], second: Sequence[Expr]) -> None:
+def exchange(b: t.LoopBuilder, x: Buffer, first: Sequence[Expr], second: Sequence[Expr]) -> None:
+    """Exchange two elements."""
     upper, lower = b.let("upper", x[first]), b.let("lower", x[second])
     b.store(x, first, lower)
     b.store(x, second, upper)
