@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from contextlib import nullcontext
 
 from ...base.dtypes import F32, S8, S16, S32, U16
 from ...base.packed_words import WORD_BYTES
@@ -58,9 +57,7 @@ class RegisterTile:
         self._zero(self.acc)
         with self.b.loop("wg", 0, self.x.groups) as group:
             self.group: Expr = group
-            self.totals: dict[tuple[int, int], Expr] = {}
-            if not self.x.starts_pairs:
-                self._start(group)
+            self._start(group)
             self._accumulate_group(group)
             self._scale(group)
 
@@ -74,7 +71,7 @@ class RegisterTile:
         sets = self.x.digits * self.splits
         shape = sets * self.rows, self.vectors * self.lanes
         self.part = self.b.allocate("nb_part", self.dtype, shape)
-        if not self.x.has_starts:
+        if self.x.starts_pairs or not self.x.has_starts:
             self._zero(self.part)
             return
         zero = t.const(0, S32, self.lanes)
@@ -82,18 +79,6 @@ class RegisterTile:
             start = Broadcast(self.x.start(self._row(r), group, digit), self.lanes)
             for v, split in itertools.product(range(self.vectors), range(self.splits)):
                 self.b.store(self.part, self._at(r, v, digit, split), zero if split else start)
-
-    def _part(self, at: tuple[int, int]) -> Expr:
-        """Return the accumulators at an index: bound values where no loop is in a group, else in `part`."""
-        if self.x.starts_pairs:
-            return self.totals.get(at, t.const(0, self.dtype, self.lanes))
-        return t.load(self.part, at, self.lanes)
-
-    def _set_part(self, at: tuple[int, int], value: Expr) -> None:
-        if self.x.starts_pairs:
-            self.totals[at] = self.b.let("wd", value)
-        else:
-            self.b.store(self.part, at, value)
 
     def _row(self, r: int) -> Expr:
         return self.row + r
@@ -109,8 +94,7 @@ class RegisterTile:
         step = max(d for d in range(1, most + 1) if not words % d)
         if weights.high_bits or self.x.starts_pairs:
             step = words
-        several = self.b.loop("ww", 0, words, step=step) if step < words else nullcontext(t.ZERO)
-        with several as word:
+        with self.b.loop("ww", 0, words, step=step) as word:
             high = [self.weights.high_words(group, self.x.step, v) for v in range(self.vectors)]
             for i in range(step):
                 if self.in_pairs and i % self.in_pairs == 0:
@@ -167,9 +151,9 @@ class RegisterTile:
 
     def _sum(self, r: int, v: int, digit: int = 0) -> Expr:
         """The accumulators of one vector, joined."""
-        found = self._part(self._at(r, v, digit))
+        found: Expr = t.load(self.part, self._at(r, v, digit), self.lanes)
         for split in range(1, self.splits):
-            found = found + self._part(self._at(r, v, digit, split))
+            found = found + t.load(self.part, self._at(r, v, digit, split), self.lanes)
         return found
 
     def _fma(self, a: Expr, b: Expr, c: Expr) -> Expr:
@@ -189,7 +173,9 @@ class FloatTile(RegisterTile):
                 q = b.let("wq", self._number(word, i))
                 for r in range(self.rows):
                     at = self._at(r, v, split=split)
-                    self._set_part(at, self._fma(q, x[r], self._part(at)))
+                    self.b.store(
+                        self.part, at, self._fma(q, x[r], t.load(self.part, at, self.lanes))
+                    )
 
     def _number(self, word: Word, index: int) -> Expr:
         """A level of each word; those of 4 bits are lanes of a table where a vector has 16."""
@@ -242,7 +228,7 @@ class DotTile(RegisterTile):
             self.pairs[sums] = b.let("wt", t.call("dot2", self.pairs[sums], q, x))
             return
         at, name = self._at(r, v, digit, part % self.splits), "dot2" if self.x.is_wide else "dot4"
-        self._set_part(at, t.call(name, self._part(at), q, x))
+        self.b.store(self.part, at, t.call(name, t.load(self.part, at, self.lanes), q, x))
 
     def _begin(self, unit: int) -> None:
         """Let the sums of 16 bits of a unit begin, after those before were added."""
@@ -265,7 +251,9 @@ class DotTile(RegisterTile):
                 scales = self.b.let("wi", self.weights.pair_scales(group, v))
             for r, digit in itertools.product(range(self.rows), range(self.x.digits)):
                 at, pairs = self._at(r, v, digit), self.pairs[r, v, digit]
-                self._set_part(at, t.call("dot2", self._part(at), pairs, scales))
+                self.b.store(
+                    self.part, at, t.call("dot2", t.load(self.part, at, self.lanes), pairs, scales)
+                )
 
     def _value(self, r: int, v: int, group: Expr) -> Expr:
         return t.cast(self._sum(r, v), F32)
