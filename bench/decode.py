@@ -8,11 +8,9 @@ onnxruntime-genai runs another folder (`decode_genai`).
 from __future__ import annotations
 
 import json
-import math
 import statistics
 import time
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -23,6 +21,8 @@ from ..base.records import dataclass
 from ..language_models import LanguageModel, load
 from ..targets.isa import Target
 from .decode_genai import CONTEXT, GENAI, NEW, Genai
+from .engines import OnStep, mean_of
+from .peers import package_of
 from .roofline import read_seconds
 
 PROMPTS, CONTEXTS = (16, 128, 1024), (0, 512, 2048)
@@ -33,7 +33,6 @@ PAUSE = 0.08
 fills: where a round takes half a second, always in the call of the same engine."""
 EXACT, ROUNDED, LLAMA = "graphc", "graphc q8", "llama.cpp"
 PEERS = (LLAMA, GENAI)
-OnStep = Callable[[str, int, int], None]
 
 
 class Engine(Protocol):
@@ -100,12 +99,7 @@ class LlamaCpp:
     """llama.cpp, with its own timings: those of its functions without HTTP."""
 
     def __init__(self, path: Path, threads: int) -> None:
-        try:
-            package: Any = import_module("xllamacpp")
-        except ImportError as error:
-            raise UserError(
-                f"peer '{LLAMA}' is not installed ({error}); pip install xllamacpp"
-            ) from error
+        package = package_of(f"peer '{LLAMA}'", "xllamacpp", "xllamacpp")
         parameters = package.CommonParams()
         parameters.model.path = str(path)
         parameters.verbosity = 0
@@ -210,9 +204,7 @@ def _seconds(call: Callable[[], object]) -> float:
 
 def geometric_mean(rows: Sequence[DecodeRow], kind: str) -> float | None:
     """Return the geometric mean of the ratios of prompts or of decoding; None without llama.cpp."""
-    ratios = [row.ratio for row in rows if row.name.startswith(kind)]
-    known = [ratio for ratio in ratios if ratio is not None]
-    return math.exp(sum(map(math.log, known)) / len(known)) if known else None
+    return mean_of(row.ratio for row in rows if row.name.startswith(kind))
 
 
 def decode_facts(path: Path, rows: Sequence[DecodeRow], threads: int) -> dict[str, Any]:

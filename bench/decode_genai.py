@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -22,6 +21,7 @@ import numpy as np
 
 from ..base.errors import UserError
 from .decode_models import CONTEXT_LENGTH, NORM_EPSILON, SCALE, SHAPES, Shape
+from .peers import package_of
 
 GENAI = "onnxruntime-genai"
 KINDS = ("Q4_0", "Q4_K_M")
@@ -43,7 +43,7 @@ class Genai:
     """onnxruntime-genai with a folder, greedily."""
 
     def __init__(self, folder: Path, threads: int) -> None:
-        package = _package("onnxruntime_genai", GENAI)
+        package = package_of(f"peer '{GENAI}'", "onnxruntime_genai", GENAI)
         config = package.Config(str(folder))
         session = {"session_options": {"intra_op_num_threads": threads}}
         config.overlay(json.dumps({"model": {"decoder": session}}))
@@ -88,7 +88,7 @@ def genai_folder(case: str) -> Iterator[Path | None]:
 
 def build(source: Path, result: Path) -> Path:
     """Let the model builder write a folder of 4-bit weights. Raise UserError where it fails."""
-    _package(BUILDER.partition(".")[0], GENAI)
+    package_of(f"peer '{GENAI}'", BUILDER.partition(".")[0], GENAI)
     words = ["-i", source, "-o", result, "-p", "int4", "-e", "cpu", "-c", source.parent / "cache"]
     command = [sys.executable, "-m", BUILDER, *map(str, words)]
     done = subprocess.run(
@@ -104,7 +104,7 @@ def build(source: Path, result: Path) -> Path:
 
 def write_folder(folder: Path, shape: Shape) -> None:
     """Write a folder of Hugging Face Transformers with random weights in f16, and norms 1."""
-    save: Any = _package("safetensors.numpy", "safetensors").save_file
+    save: Any = package_of(f"peer '{GENAI}'", "safetensors.numpy", "safetensors").save_file
     folder.mkdir(parents=True)
     (folder / "config.json").write_text(json.dumps(_config(shape)))
     rng, tensors = np.random.default_rng(0), {}
@@ -137,12 +137,3 @@ def _config(shape: Shape) -> dict[str, Any]:
         "rms_norm_eps": NORM_EPSILON, "tie_word_embeddings": True, "hidden_act": "silu", "torch_dtype": "float16",
         "bos_token_id": 1, "eos_token_id": 2, "attention_bias": False, "mlp_bias": False,
     }  # fmt: skip
-
-
-def _package(module: str, package: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        raise UserError(
-            f"peer '{GENAI}' is not installed ({error}); pip install {package}"
-        ) from error

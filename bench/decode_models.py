@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -18,6 +17,7 @@ import numpy as np
 from ..base.block_types import BLOCK_TYPES, Array, BlockType
 from ..base.errors import UserError
 from ..base.records import dataclass
+from .peers import package_of
 
 CHUNK = 1 << 14
 """Blocks that are random before they repeat."""
@@ -100,26 +100,16 @@ def decode_file(name: str) -> Iterator[Path]:
     with TemporaryDirectory(prefix="graphc-decode-") as folder:
         path = Path(folder) / f"{name.replace(' ', '-')}.gguf"
         if name == GEMMA:
-            _package(PACKAGE, name).assemble(path)
+            package_of(f"case '{name}'", PACKAGE, PACKAGE.replace("_", "-")).assemble(path)
         else:
             shape, _, kind = name.rpartition(" ")
             write_model(path, SHAPES[shape], kind)
         yield path
 
 
-def _package(module: str, name: str) -> Any:
-    try:
-        return import_module(module)
-    except ImportError as error:
-        package = module.replace("_", "-")
-        raise UserError(
-            f"case '{name}' needs the package '{package}' ({error}); pip install {package}, or choose with --only"
-        ) from error
-
-
 def write_model(path: Path, shape: Shape, kind: str) -> None:
     """Write a GGUF file whose matrices are of `kind`, and norms 1."""
-    gguf = _package("gguf", path.stem)
+    gguf = package_of(f"case '{path.stem}'", "gguf", "gguf")
     writer = gguf.GGUFWriter(path, shape.architecture)
     _metadata(writer, shape)
     tensors = dict(shape.tensors())

@@ -18,7 +18,7 @@ from .dynamic_case import Call, DynamicCase
 from .engines import FIXED, OnStep, Row, Setting, deviation, precisions_of
 from .measure import interleave
 from .peak import measured_peak
-from .peers import Contender, RefusedModel, Session, graphc_contender, load_peer
+from .peers import Contender, Session, gathered, graphc_contender, load_peer
 
 IN_TURN = "in turn"
 
@@ -27,7 +27,9 @@ def compare_dynamic(case: DynamicCase, setting: Setting, report: OnStep) -> list
     """A row for each call of a case, and one of all in turn. Peers that cannot run it are named in the rows."""
     report(case.name, 0, len(case.calls))
     model = _compiled(case, setting, case.inputs)
-    sessions, refused = _peers(case, setting)
+    sessions, refused = gathered(
+        setting.peers, lambda name: load_peer(name, case.onnx(), setting.threads)
+    )
     peak = measured_peak(target_for(setting.target)) * setting.threads
     rows: list[Row] = []
     turns: dict[str, list[Contender]] = {}
@@ -46,27 +48,12 @@ def _compiled(case: DynamicCase, setting: Setting, inputs: Mapping[str, str]) ->
     return compile_model(case.model, setting.target, setting.threads, inputs, **case.options)
 
 
-def _peers(case: DynamicCase, setting: Setting) -> tuple[dict[str, Session], dict[str, str]]:
-    """The engines that can read the model, and why the others cannot."""
-    found, refused = {}, {}
-    for name in setting.peers:
-        try:
-            found[name] = load_peer(name, case.onnx(), setting.threads)
-        except RefusedModel as refusal:
-            refused[name] = str(refusal)
-    return found, refused
-
-
 def _row(
     case: DynamicCase, call: Call, setting: Setting, model: CompiledModel, sessions: Mapping[str, Session]
 ) -> tuple[Row, list[Contender]]:  # fmt: skip
     """One size: checked, then timed; with the contenders that may be called in turn with other sizes."""
-    contenders, refused = [graphc_contender(model, call.arrays)], {}
-    for name, session in sessions.items():
-        try:
-            contenders.append(session(call.arrays))
-        except RefusedModel as refusal:
-            refused[name] = str(refusal)
+    peers, refused = gathered(sessions, lambda name: sessions[name](call.arrays))
+    contenders = [graphc_contender(model, call.arrays), *peers.values()]
     with _compiled(case, setting, specs_of(call.arrays)) as alone:
         fixed = graphc_contender(alone, call.arrays, FIXED)
         fixed.run()

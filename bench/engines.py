@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+import statistics
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from .cases import Array, Case, specs_of
 from .exact import exact_results
 from .measure import Timing, interleave
 from .peak import measured_peak
-from .peers import Contender, RefusedModel, graphc_contender, make_peer
+from .peers import Contender, RefusedModel, gathered, graphc_contender, make_peer
 from .roofline import COMPUTE, read_seconds, roofline
 
 if TYPE_CHECKING:
@@ -175,16 +175,13 @@ def _contenders(
     case: Case, model: CompiledModel, arrays: Mapping[str, Array], setting: Setting
 ) -> tuple[list[Contender], dict[str, str]]:
     """graphc and all that can run the case, each run once, and why the others cannot."""
-    found, refused = [graphc_contender(model, arrays)], {}
-    for name in setting.peers:
-        try:
-            found.append(
-                make_peer(name, case.onnx(), arrays, setting.threads, case.precision == "bf16")
-            )
-        except RefusedModel as refusal:
-            if not case.may_be_refused:
-                raise
-            refused[name] = str(refusal)
+    in_bf16 = case.precision == "bf16"
+    peers, refused = gathered(
+        setting.peers, lambda name: make_peer(name, case.onnx(), arrays, setting.threads, in_bf16)
+    )
+    if refused and not case.may_be_refused:
+        raise RefusedModel(next(iter(refused.values())))
+    found = [graphc_contender(model, arrays), *peers.values()]
     if case.origin is not None:
         origin = compile_model(case.origin, setting.target, setting.threads, specs_of(arrays))
         found.append(graphc_contender(origin, arrays, F32))
@@ -243,5 +240,10 @@ def _distance(
 
 def geometric_mean(rows: Sequence[Row], engine: str = "graphc") -> float | None:
     """Geometric mean of the ratios of an engine of graphc's; None without peers."""
-    ratios = [ratio for row in rows if (ratio := row.ratio_of(engine)) is not None]
-    return math.exp(sum(map(math.log, ratios)) / len(ratios)) if ratios else None
+    return mean_of(row.ratio_of(engine) for row in rows)
+
+
+def mean_of(ratios: Iterable[float | None]) -> float | None:
+    """Geometric mean of the ratios that are known; None if none is."""
+    known = [ratio for ratio in ratios if ratio is not None]
+    return statistics.geometric_mean(known) if known else None

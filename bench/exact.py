@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from .peers import Arrays
+from .peers import Arrays, unoptimized_results
 
 if TYPE_CHECKING:
     from onnx import GraphProto, NodeProto
@@ -26,15 +26,7 @@ MIDDLE = 128
 def exact_results(model: bytes, inputs: Arrays) -> list[np.ndarray[Any, Any]]:
     """Return exact results of a quantized model: one node at a time, integers multiplied without saturation on
     any CPU."""
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = ort.InferenceSession(
-        with_unsigned_weights(model), options, providers=["CPUExecutionProvider"]
-    )
-    return [np.asarray(y) for y in session.run(None, dict(inputs))]
+    return unoptimized_results(with_unsigned_weights(model), inputs)
 
 
 def with_unsigned_weights(model: bytes) -> bytes:

@@ -13,6 +13,7 @@ import onnx
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
 from ..frontend.model_text import read_text
+from .peers import unoptimized_results
 
 Array = np.ndarray[Any, Any]
 CHUNK = 16
@@ -151,15 +152,7 @@ def _in_chunks(
 def _run_ort(
     proto: onnx.ModelProto, inputs: Mapping[str, Array], wanted: Sequence[str]
 ) -> list[Array]:
-    import onnxruntime as ort
-
-    options = ort.SessionOptions()
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 3
-    session = ort.InferenceSession(
-        proto.SerializeToString(), options, providers=["CPUExecutionProvider"]
-    )
-    return [np.asarray(result) for result in session.run(list(wanted), dict(inputs))]
+    return unoptimized_results(proto.SerializeToString(), inputs, list(wanted))
 
 
 def _run_openvino(

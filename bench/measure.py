@@ -6,8 +6,8 @@ import gc
 import os
 import statistics
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 
 from ..base.records import dataclass
 
@@ -22,13 +22,22 @@ MAX_RESTS = 50
 class Timing:
     """Seconds of one call: median over rounds of the round's median, and the fastest call.
 
-    `spread`: the difference of the highest and the lowest round's median, relative to the median.
+    `rounds`: the median of each round.
     """
 
     median: float
     best: float
     calls: int
-    spread: float = 0.0
+    rounds: tuple[float, ...] = ()
+
+    @property
+    def spread(self) -> float:
+        """Return the difference of the highest and the lowest round, relative to the median."""
+        return (
+            (max(self.rounds) - min(self.rounds)) / self.median
+            if self.rounds and self.median
+            else 0.0
+        )
 
 
 def interleave(
@@ -88,10 +97,9 @@ def _calls_per_round(run: Callable[[], object], seconds: float) -> int:
 
 
 def _timing(samples: Sequence[Sequence[float]]) -> Timing:
-    medians = [statistics.median(s) for s in samples]
-    median = statistics.median(medians)
-    spread = (max(medians) - min(medians)) / median if median else 0.0
-    return Timing(median, min(min(s) for s in samples), sum(map(len, samples)), spread)
+    medians = tuple(statistics.median(s) for s in samples)
+    best, calls = min(min(s) for s in samples), sum(map(len, samples))
+    return Timing(statistics.median(medians), best, calls, medians)
 
 
 def pin_to(threads: int) -> None:
@@ -100,6 +108,17 @@ def pin_to(threads: int) -> None:
     for thread in os.listdir("/proc/self/task"):
         with suppress(ProcessLookupError):  # it ended
             os.sched_setaffinity(int(thread), allowed[:threads])
+
+
+@contextmanager
+def pinned(threads: int) -> Iterator[None]:
+    """Keep the process on its first CPUs while it measures."""
+    allowed = os.sched_getaffinity(0)
+    pin_to(threads)
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, allowed)
 
 
 def load_warning(threads: int) -> str | None:

@@ -1,9 +1,6 @@
-"""Peak resident memory while an ONNX model with external data is compiled, and of processes that share its weights.
+"""Peak resident memory of programs that compile a model of large matmuls, whose weights are external data.
 
-    python -m graphc.bench.memory [MEGABYTES]
-
-makes a model of large matmuls, compiles it in a new process, and prints the largest resident size beside the limit:
-1.2 times the weights and 300 MB. ONNX Runtime's session of the same file stands beside it, where it is installed.
+The limit of compiling is 1.2 times the weights and 300 MB.
 """
 
 from __future__ import annotations
@@ -11,7 +8,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -64,24 +60,3 @@ def peak_megabytes(program: str, *words: str, cache: str = "") -> int:
         env={**os.environ, "GRAPHC_CACHE_DIR": cache}, check=True, capture_output=True, text=True,
     )  # fmt: skip
     return int(done.stdout)
-
-
-def main() -> None:
-    """Print the figures."""
-    megabytes = int(sys.argv[1]) if len(sys.argv) > 1 else 1024
-    with tempfile.TemporaryDirectory() as name:
-        path = write_model(Path(name), megabytes)
-        kept = f"{name}/cache"
-        limit = GROWTH * megabytes + OVERHEAD_MB
-        print(f"weights           {megabytes} MB, at most {limit:.0f} MB resident")
-        print(f"compile           {peak_megabytes(COMPILE, str(path), 'no')} MB")
-        print(f"compile and keep  {peak_megabytes(COMPILE, str(path), 'cache', cache=kept)} MB")
-        print(f"load from cache   {peak_megabytes(COMPILE, str(path), 'cache', cache=kept)} MB")
-        try:
-            print(f"ONNX Runtime      {peak_megabytes(SESSION, str(path))} MB")
-        except subprocess.CalledProcessError:
-            print("ONNX Runtime      not installed")
-
-
-if __name__ == "__main__":
-    main()

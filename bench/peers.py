@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from importlib import import_module
@@ -179,13 +179,14 @@ def torch_session(
     model: bytes, threads: int, shapes: Shapes | None, label: str = "torch", compiled: bool = False
 ) -> Session:
     """PyTorch's functions without gradients, or what its own compiler makes of them."""
-    from .torch_operators import array_of, tensor_of, torch_call
+    from ..frontend.torch.tensors import shared_array, shared_tensor
+    from .torch_operators import torch_call
 
     call = torch_call(model, threads, compiled)
 
     def contender(inputs: Arrays) -> Contender:
-        run = partial(call, *map(tensor_of, inputs.values()))
-        return Contender(label, run, lambda: [*map(array_of, run())])
+        run = partial(call, *map(shared_tensor, inputs.values()))
+        return Contender(label, run, lambda: [shared_array(y.contiguous()) for y in run()])
 
     return contender
 
@@ -253,6 +254,29 @@ def load_peer(
     return lambda inputs: _attempt(name, lambda: contender(inputs))
 
 
+def gathered(
+    names: Iterable[str], make: Callable[[str], _T]
+) -> tuple[dict[str, _T], dict[str, str]]:
+    """Return what `make` gives for each peer, and why others, which raise RefusedModel, give nothing."""
+    found, refused = dict[str, _T](), dict[str, str]()
+    for name in names:
+        try:
+            found[name] = make(name)
+        except RefusedModel as refusal:
+            refused[name] = str(refusal)
+    return found, refused
+
+
+def package_of(who: str, module: str, package: str) -> Any:
+    """Import a module that is not installed with graphc. Raise UserError naming the package that has it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise UserError(
+            f"{who} needs the package '{package}' ({error}); pip install {package}"
+        ) from error
+
+
 def _attempt(name: str, step: Callable[[], _T]) -> _T:
     """Return the result of a step of the peer `name`, its errors raised as this project's."""
     try:
@@ -273,13 +297,20 @@ def reason(message: str) -> str:
 
 def results_as_written(model: bytes, inputs: Arrays) -> list[Any] | None:
     """Return ONNX Runtime's results without optimizations, some of which break valid models; None if it has none."""
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
-    options.log_severity_level = 4
     try:
-        results: list[Any] = onnxruntime.InferenceSession(model, options).run(None, inputs)
+        return unoptimized_results(model, inputs)
     except Exception:  # noqa: BLE001 - of ONNX Runtime's own kinds; the caller reports the first error
         return None
-    return results
+
+
+def unoptimized_results(
+    model: bytes, inputs: Arrays, wanted: Sequence[str] | None = None
+) -> list[np.ndarray[Any, Any]]:
+    """Return ONNX Runtime's results, those `wanted` or all, where it runs a model one node at a time, as written."""
+    import onnxruntime as ort
+
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    session = ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    return [np.asarray(y) for y in session.run(wanted, dict(inputs))]

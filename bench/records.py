@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, field
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 from ..base.records import dataclass
@@ -217,8 +217,7 @@ def _ops_ratios(rows: Iterable[Result]) -> dict[str, float]:
 def _mean_and_worst(ratios: Mapping[str, float], names: Iterable[str]) -> tuple[float, str]:
     known = {name: ratios[name] for name in names if name in ratios}
     worst = min(known, key=lambda name: known[name])
-    mean = math.exp(sum(map(math.log, known.values())) / len(known))
-    return mean, f"{known[worst]:.2f} ({worst})"
+    return geometric_mean(known.values()), f"{known[worst]:.2f} ({worst})"
 
 
 def _torch(one: Result, two: Result) -> tuple[list[Column], list[list[Cell]], list[Cell]]:
@@ -250,7 +249,7 @@ def _over(row: Result, engine: str) -> float | None:
 
 def _geometric(cells: Iterable[Cell]) -> float | None:
     numbers = [float(cell) for cell in cells if isinstance(cell, int | float)]
-    return math.exp(sum(map(math.log, numbers)) / len(numbers)) if numbers else None
+    return geometric_mean(numbers) if numbers else None
 
 
 Summary = tuple[list[Column], list[list[Cell]], list[Cell]]

@@ -20,7 +20,7 @@ from ..runtime.abi import ALIGNMENT
 from .engines import EAGER, FROZEN, MODULE, OnStep, Row, Setting
 from .measure import interleave
 from .peak import measured_peak
-from .peers import Contender, RefusedModel, make_peer, reason
+from .peers import Contender, RefusedModel, gathered, make_peer, reason
 from .torch_networks import TorchCase
 from .torch_operators import inductor
 
@@ -42,12 +42,10 @@ def compare_modules(case: TorchCase, setting: Setting, report: OnStep) -> Row:
     peak = measured_peak(target_for(setting.target)) * setting.threads
     with torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of torch and its exporter, about themselves
-        found, refused = [_contender(EAGER, case, setting)], {}
-        for name in ("graphc", FROZEN, MODULE, *(peer for peer in setting.peers if peer != EAGER)):
-            try:
-                found.append(_contender(name, case, setting))
-            except RefusedModel as refusal:
-                refused[name] = str(refusal)
+        eager = _contender(EAGER, case, setting)
+        names = ("graphc", FROZEN, MODULE, *(peer for peer in setting.peers if peer != EAGER))
+        others, refused = gathered(names, lambda name: _contender(name, case, setting))
+        found = [eager, *others.values()]
         worst, wrong = _deviation(found)
         timings = interleave(
             {c.name: c.run for c in found},

@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
-
-from ..base.dtypes import BF16
-from .operators import Array, Function, Program, read_program
+from ..frontend.torch.tensors import shared_tensor
+from .operators import Function, Program, read_program
 
 ATTENTION = ("Mul", "Transpose", "MatMul", "Softmax", "MatMul")
 MASKED = (*ATTENTION[:3], "Add", *ATTENTION[3:])
@@ -36,7 +34,7 @@ def torch_call(model: bytes, threads: int, compiled: bool) -> Function:
         def __init__(self) -> None:
             super().__init__()
             for number, value in enumerate(program.constants.values()):
-                self.register_buffer(f"constant{number}", tensor_of(value))
+                self.register_buffer(f"constant{number}", shared_tensor(value))
 
         def forward(self, *operands: Any) -> tuple[Any, ...]:
             constants = dict(zip(program.constants, self.buffers(), strict=True))
@@ -65,26 +63,6 @@ def _attention(
     query, key, value = (values[name] for name in "qkv")
     attend = torch.nn.functional.scaled_dot_product_attention
     return (attend(query, key, value, mask, scale=scale),)
-
-
-def tensor_of(array: Array) -> Any:
-    """Return an array as a tensor; PyTorch reads bf16 as 16-bit integers."""
-    import torch
-
-    if array.dtype == BF16.numpy:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
-    return torch.from_numpy(array)
-
-
-def array_of(tensor: Any) -> Array:
-    """Return a tensor as an array."""
-    import torch
-
-    if tensor.dtype == torch.bfloat16:
-        bits: Array = tensor.contiguous().view(torch.int16).numpy()
-        return bits.view(BF16.numpy)
-    found: Array = tensor.numpy()
-    return found
 
 
 def torch_functions() -> dict[str, Function]:

@@ -15,14 +15,8 @@ from ..base.errors import UserError
 from ..base.whole_file import write_file
 from .bench_decode import is_language_model, run_decode
 from .bench_kernels import run_kernels
-from .model_arguments import (
-    add_input_argument,
-    add_json_argument,
-    add_model_argument,
-    add_quiet_argument,
-    add_target_argument,
-    add_threads_argument,
-)
+from .file_kinds import FOLDER, MODEL
+from .model_arguments import add_model_argument, add_options
 from .progress import progress
 from .run_inputs import (
     call_sizes,
@@ -31,7 +25,7 @@ from .run_inputs import (
     shapes_of_files,
     split_inputs,
 )
-from .terminal import say, show
+from .terminal import say, show, warn_of_load
 
 if TYPE_CHECKING:
     from ..bench.cases import Case
@@ -51,7 +45,7 @@ SUITES = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_model_argument(parser, nargs="?")
+    add_model_argument(parser, takes=(MODEL, FOLDER), nargs="?")
     parser.add_argument("--suite", choices=SUITES, help="a suite of workloads instead of a model")
     parser.add_argument(
         "--only", metavar="TEXT", help="cases of the suite whose name contains TEXT"
@@ -65,16 +59,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--ablate", action="store_true",
         help="time graphc alone, with each optimization turned off in turn",
     )  # fmt: skip
-    add_input_argument(parser)
+    add_options(parser, "input")
     parser.add_argument(
         "--size", action="append", default=[], metavar="NAME=NUMBER",
         help="sizes of dynamic dimensions in one row of the table: B=2,S=37 (repeatable; default: small sizes)",
     )  # fmt: skip
-    add_target_argument(parser)
-    add_threads_argument(parser)
+    add_options(parser, "target", "threads")
     parser.add_argument("--rounds", type=int, default=7, help="interleaved rounds (default: 7)")
     parser.add_argument("--seconds", type=float, default=2.0, help="time per case (default: 2)")
-    add_json_argument(parser)
+    add_options(parser, "json")
     parser.add_argument("-o", "--output", metavar="FILE", help="also write the JSON object to FILE")
     parser.add_argument(
         "--resume", metavar="FILE",
@@ -83,13 +76,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--minutes", type=float, default=math.inf, help="start no case of a suite after this time"
     )
-    add_quiet_argument(parser)
+    add_options(parser, "quiet")
 
 
 def run(args: argparse.Namespace) -> int:
     """Time every case; 1 if an engine disagrees with graphc."""
     from ..bench.engines import Setting
-    from ..bench.measure import load_warning, pin_to
+    from ..bench.measure import pin_to
     from ..bench.peers import import_peers
     from ..bench.pieces import Pieces
     from ..runtime.threadpool import resolve_threads
@@ -104,9 +97,7 @@ def run(args: argparse.Namespace) -> int:
         )
     threads = resolve_threads(args.threads)
     os.environ["OMP_NUM_THREADS"] = str(threads)
-    warning = load_warning(threads)
-    if warning:
-        print(f"graphc: warning: {warning}", file=sys.stderr)
+    warn_of_load(threads)
     if args.suite == DECODE or is_language_model(args.model):
         # Not pinned: llama.cpp has a thread that waits for another.
         return run_decode(args, threads, lambda facts, rows: _output(facts, rows, args))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator, Sequence
+from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from ..base.durations import shown_time
@@ -98,5 +99,4 @@ def lines(results: Sequence[Result], bench: Bench) -> Iterator[str]:
             )  # fmt: skip
     yield from table(cells)
     if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        yield f"ratio to the best peer, geometric mean of {len(ratios)}: {mean:.2f}"
+        yield f"ratio to the best peer, geometric mean of {len(ratios)}: {geometric_mean(ratios):.2f}"

@@ -3,24 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
-from .model_arguments import (
-    add_compile_arguments,
-    add_json_argument,
-    add_quiet_argument,
-    add_size_argument,
-    compile_options,
-    read_model,
-)
+from .model_arguments import add_compile_arguments, add_options, model_arrays, opened_model
 from .progress import Report, progress
-from .run_inputs import call_sizes, input_arrays
-from .terminal import say
+from .terminal import answer
 
 if TYPE_CHECKING:
     from ..graph_ir.ir.graph import Graph
@@ -39,7 +31,7 @@ ENGINES = ("numpy", "ort", "openvino", "onnx-reference", "xla", "torch")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser, schedules=False)
-    add_size_argument(parser)
+    add_options(parser, "size")
     parser.add_argument(
         "--against", choices=ENGINES, default="numpy",
         help="the engine to compare the imported model with: xla for HLO, torch for PNNX, the others for ONNX "
@@ -49,19 +41,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--reproducer", metavar="DIR", default="graphc-reproducer",
         help="folder for the smallest model that shows the error (default: %(default)s)",
     )  # fmt: skip
-    add_json_argument(parser)
-    add_quiet_argument(parser)
+    add_options(parser, "json", "quiet")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the verdict; if something is wrong, write a reproducer and return 1."""
-    from ..codegen.host import target_for
-    from ..driver.artifact import input_specs
-    from ..graph_ir.schedule.context import LowerContext
-
-    ctx = LowerContext(target_for(args.target), compile_options(args))
-    source, values = read_model(args)
-    arrays = input_arrays(input_specs(source), values, call_sizes(args.size))
+    ctx, source, values = opened_model(args)
+    arrays = model_arrays(args, source, values)
     precision = None
     if args.precision != "f32":
         from ..graph_ir.inspect.lowered_model import lowered_model
@@ -74,13 +60,12 @@ def run(args: argparse.Namespace) -> int:
         outcomes = _outcomes(args, source, ctx, arrays, report)
     finding = next((o.finding for o in outcomes.values() if o.finding), None)
     command = _reproducer(args, finding) if finding else None
-    if args.json:
-        facts = _facts(outcomes, command)
-        say(json.dumps(facts | ({"precision": asdict(precision)} if precision else {})))
-    else:
-        if precision is not None:
-            say("\n".join(_precision_lines(args.precision, precision)))
-        say("\n".join(_lines(outcomes, command)))
+    facts = _facts(outcomes, command)
+    lines = _lines(outcomes, command)
+    if precision is not None:
+        facts["precision"] = asdict(precision)
+        lines = chain(_precision_lines(args.precision, precision), lines)
+    answer(args, facts, lines)
     return 1 if finding else 0
 
 

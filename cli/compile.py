@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -14,8 +13,7 @@ from ..base.whole_file import write_file
 from .model_arguments import (
     ModelTexts,
     add_compile_arguments,
-    add_json_argument,
-    add_size_argument,
+    add_options,
     compile_request,
     model_texts,
     pairs,
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
     from ..driver.request import CompileRequest
     from ..graph_ir.ir.graph import Graph
     from ..runtime.artifact import Artifact
-from .terminal import say
+from .terminal import answer, say
 
 HELP = "Compile a model to native code; run it, save it, or print a stage"
 KEYWORDS = ("build",)
@@ -48,7 +46,7 @@ STAGES = ("graph", "tensor-ir", "llvm", "asm", "obj")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
-    add_json_argument(parser)
+    add_options(parser, "json")
     volume = parser.add_mutually_exclusive_group()
     volume.add_argument("-v", "--verbose", action="store_true", help="also print every kernel")
     volume.add_argument("-q", "--quiet", action="store_true", help="print only the verdict")
@@ -92,7 +90,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of processes to compile with (default: GRAPHC_JOBS, or one per CPU)",
     )
     parser.add_argument("--no-cache", action="store_true", help="do not use the compile cache")
-    add_size_argument(parser)
+    add_options(parser, "size")
     parser.add_argument(
         "--dump-dir", metavar="DIR", help="write the text of every stage that changed to DIR"
     )
@@ -109,21 +107,19 @@ def run(args: argparse.Namespace) -> int:
     check_names([spec.name for spec in meta.inputs], texts.values)
     files = _save(args, [one.artifact for one in (outcome, *others)]) if args.output else []
     verdict = _run(outcome, texts.values, call_sizes(args.size)) if args.run else None
-    if args.json:
-        facts = {
-            "from_cache": outcome.from_cache,
-            "not_cached": outcome.not_cached,
-            "seconds": outcome.phases.seconds,
-            "verdict": verdict.to_json() if verdict else None,
-        }
-        say(json.dumps({**meta.to_json(), **facts}))
-    else:
-        if not args.quiet:
-            say("\n".join(summary_lines(meta, args.verbose, timing_rows(outcome))))
-        if files and not args.quiet:
-            say(f"{'wrote':<9} {', '.join(files)}")
-        if verdict:
-            say(verdict)
+    facts = {
+        "from_cache": outcome.from_cache,
+        "not_cached": outcome.not_cached,
+        "seconds": outcome.phases.seconds,
+        "verdict": verdict.to_json() if verdict else None,
+    }
+    lines = [] if args.quiet else summary_lines(meta, args.verbose, timing_rows(outcome))
+    if files and not args.quiet:
+        lines.append(f"{'wrote':<9} {', '.join(files)}")
+    if args.json or lines:
+        answer(args, {**meta.to_json(), **facts}, lines)
+    if verdict and not args.json:
+        say(verdict)
     return 0 if verdict is None or verdict.ok else 1
 
 

@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..base.errors import UserError
-from .model_arguments import (
-    add_json_argument,
-    add_model_argument,
-    add_quiet_argument,
-    add_reading_arguments,
-    model_texts,
-)
+from .model_arguments import add_model_argument, add_options, add_reading_arguments, model_texts
 from .progress import progress
 from .quantize import add_calibration_arguments, quantize
-from .terminal import say
+from .terminal import answer
 
 if TYPE_CHECKING:
     from ..tools.convert import Conversion
@@ -40,8 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the file to write (default: the model's name in the current folder)",
     )  # fmt: skip
     add_calibration_arguments(parser)
-    add_json_argument(parser)
-    add_quiet_argument(parser)
+    add_options(parser, "json", "quiet")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -60,7 +53,7 @@ def run(args: argparse.Namespace) -> int:
         done = convert(
             args.model, target.name, output, texts.inputs, texts.constants, texts.attrs, report
         )
-    say(json.dumps(_facts(done)) if args.json else _lines(args.model, done))
+    answer(args, _facts(done), _lines(args.model, done))
     return 0
 
 
@@ -78,13 +71,10 @@ def _facts(done: Conversion) -> dict[str, object]:
     return facts
 
 
-def _lines(model: str, done: Conversion) -> str:
+def _lines(model: str, done: Conversion) -> Iterator[str]:
     facts = _facts(done)
     ops = f", {facts['ops']} ops" if done.graph is not None else ""
-    lines = [
-        f"{'read':<9} {model} ({done.source}{ops})",
-        f"{'wrote':<9} {', '.join(map(str, done.files))}",
-    ]
+    yield f"{'read':<9} {model} ({done.source}{ops})"
+    yield f"{'wrote':<9} {', '.join(map(str, done.files))}"
     if done.arguments:
-        lines.append(f"{'read it':<9} {shlex.join([str(done.files[0]), *done.arguments])}")
-    return "\n".join(lines)
+        yield f"{'read it':<9} {shlex.join([str(done.files[0]), *done.arguments])}"

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import json
 import platform
 from dataclasses import asdict
 from typing import Any
 
-from .model_arguments import add_json_argument
-from .terminal import say
+from .model_arguments import add_options
+from .terminal import answer
 
 HELP = "Check the installation, and print what a bug report needs"
 KEYWORDS = ("version", "versions", "info", "env", "health")
@@ -21,7 +20,7 @@ _OF_TABLE = (
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -30,16 +29,13 @@ def run(args: argparse.Namespace) -> int:
 
     found, results = facts(), checks()
     ok = all(check.ok for check in results)
-    if args.json:
-        say(json.dumps({**found, "checks": [asdict(check) for check in results], "ok": ok}))
-        return 0 if ok else 1
-    lines = flat(found) | {
+    rows = flat(found) | {
         f"check.{check.name}": f"{'ok' if check.ok else 'FAILED'}: {check.text}"
         for check in results
     }
-    width = max(map(len, lines))
-    for name, value in lines.items():
-        say(f"{name:<{width}}  {value}")
+    width = max(map(len, rows))
+    lines = (f"{name:<{width}}  {value}" for name, value in rows.items())
+    answer(args, {**found, "checks": [asdict(check) for check in results], "ok": ok}, lines)
     return 0 if ok else 1
 
 

@@ -3,19 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
-from .model_arguments import (
-    add_compile_arguments,
-    add_json_argument,
-    compile_request,
-    model_texts,
-)
-from .terminal import say, table, wrapped
+from .model_arguments import add_compile_arguments, add_options, compile_request, model_texts
+from .terminal import answer, table, wrapped
 
 if TYPE_CHECKING:
     from ..tools.explain import Explanation
@@ -48,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--steps", action="store_true",
         help="print the schedule steps from the definition of a matmul to its kernel, with the loops after each",
     )  # fmt: skip
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -61,7 +56,7 @@ def run(args: argparse.Namespace) -> int:
     explanation = _explain(args)
     if args.passes:
         passes = explanation.passes()
-        say(json.dumps(passes) if args.json else "\n".join(wrapped(_pass_lines(passes), 4)))
+        answer(args, passes, _pass_lines(passes), 4)
         return 0
     if args.node is None:
         whole = {
@@ -69,11 +64,11 @@ def run(args: argparse.Namespace) -> int:
             "not_fused": explanation.not_fused(),
             "memory": explanation.memory(),
         }
-        say(json.dumps(whole) if args.json else "\n".join(wrapped(_model_lines(whole), 10)))
+        answer(args, whole, _model_lines(whole), 10)
         return 0
     if args.steps:
         steps = explanation.steps(args.node)
-        say(json.dumps(steps) if args.json else "\n".join(step_lines(steps)))
+        answer(args, steps, step_lines(steps))
         return 0
     facts = explanation.node(args.node)
     if stages:
@@ -88,10 +83,7 @@ def run(args: argparse.Namespace) -> int:
             lowered, target = explanation.lowered, explanation.ctx.target
             loops = {name: loop_facts(name, lowered, target) for name in names}
             facts["loops"] = {name: loop for name, loop in loops.items() if loop}
-    if args.json:
-        say(json.dumps(facts))
-        return 0
-    say("\n".join([*wrapped(_node_lines(facts), 10), *_code_lines(facts)]))
+    answer(args, facts, chain(wrapped(_node_lines(facts), 10), _code_lines(facts)))
     return 0
 
 

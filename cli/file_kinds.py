@@ -15,10 +15,13 @@ ARTIFACT = "artifact"
 TENSORS = "tensors"
 LANGUAGE_MODEL = "language model"
 """A model whose tokenizer and decoder are in one file; commands that take models take its decoder."""
+FOLDER = "folder"
+"""A language model whose weights, tokenizer and settings are files of a folder."""
 
 EXPECTED = {
     MODEL: "a model file",
     LANGUAGE_MODEL: "a language model (.gguf)",
+    FOLDER: "a folder of Hugging Face Transformers or onnxruntime-genai",
     ARTIFACT: "a compiled model (.gcm)",
     TENSORS: "a dump of `graphc dev debug` or a .params file",
 }
@@ -118,12 +121,14 @@ def check_replaced(path: Path, new: Path) -> None:
 
 
 def _folder_kind(path: Path) -> FileKind:
-    from ..tools.debug_dump import FOLDER, TENSORS_FILE
+    from ..tools import debug_dump
 
-    if (path / TENSORS_FILE).is_file() or (path / FOLDER / TENSORS_FILE).is_file():
+    tensors = debug_dump.TENSORS_FILE
+    if (path / tensors).is_file() or (path / debug_dump.FOLDER / tensors).is_file():
         return FileKind(TENSORS, "a dump of `graphc dev debug`", _REMEDIES[TENSORS])
-    if (path / "config.json").is_file() and any(path.glob("*.safetensors")):
-        return FileKind(LANGUAGE_MODEL, "a folder of a model", _REMEDIES[LANGUAGE_MODEL])
+    is_exported = (path / "genai_config.json").is_file()
+    if is_exported or ((path / "config.json").is_file() and any(path.glob("*.safetensors"))):
+        return FileKind(FOLDER, "a folder of a language model", _REMEDIES[LANGUAGE_MODEL])
     if (path / "saved_model.pb").is_file():
         return FileKind(
             "", "a TensorFlow SavedModel", "convert it to ONNX, for example with tf2onnx"

@@ -13,15 +13,8 @@ from typing import TYPE_CHECKING, Any
 from ..base.errors import UserError
 from ..base.file_errors import unreadable
 from ..base.pipes import read_file
-from .file_kinds import LANGUAGE_MODEL
-from .model_arguments import (
-    add_activations_argument,
-    add_file_argument,
-    add_json_argument,
-    add_quiet_argument,
-    add_target_argument,
-    add_threads_argument,
-)
+from .file_kinds import FOLDER, LANGUAGE_MODEL
+from .model_arguments import add_file_argument, add_options
 from .progress import HEADING_WIDTH, progress
 from .terminal import say, shown
 
@@ -37,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_argument(
         parser,
         "model",
-        (LANGUAGE_MODEL,),
+        (LANGUAGE_MODEL, FOLDER),
         "GGUF file, the first file of a split model, or a folder of Hugging Face Transformers or onnxruntime-genai",
     )
     parser.add_argument(
@@ -59,12 +52,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--batch", type=int, default=8, metavar="N",
         help="prompts of --prompts that are continued together, 1 to 32 (default: 8)",
     )  # fmt: skip
-    add_json_argument(parser)
+    add_options(parser, "json")
     parser.add_argument(
         "-v", "--verbose", action="store_true",
         help="also print speeds of prompt and new tokens, bandwidth and memory, to standard error",
     )  # fmt: skip
-    add_quiet_argument(parser)
+    add_options(parser, "quiet")
     _add_sampling(parser.add_argument_group("sampling"))
     group = parser.add_argument_group("compilation")
     group.add_argument(
@@ -84,9 +77,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="copy the weights to pages of 2 MB instead of sharing them with other processes",
     )
-    add_activations_argument(group)
-    add_target_argument(group)
-    add_threads_argument(group)
+    add_options(group, "activations", "target", "threads")
 
 
 def _add_sampling(group: argparse._ArgumentGroup) -> None:

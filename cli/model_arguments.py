@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +23,22 @@ from ..base.pipes import read_file
 from ..base.records import dataclass
 from ..base.suggestion import suggestion
 from ..targets.target_names import NATIVE, TargetNames
-from .file_kinds import MODEL
-from .run_inputs import Array, read_npy, shapes_of_files, split_inputs
+from .file_kinds import FOLDER, MODEL
+from .run_inputs import (
+    Array,
+    call_sizes,
+    input_arrays,
+    known_sizes,
+    read_npy,
+    shapes_of_files,
+    split_inputs,
+)
 
 if TYPE_CHECKING:
     from ..driver.request import CompileRequest
     from ..graph_ir.ir.graph import Graph
     from ..graph_ir.ir.schedule import Schedule
+    from ..graph_ir.schedule.context import LowerContext
 
 
 CHECK_BOUNDS = "check-bounds"
@@ -46,46 +55,11 @@ def add_file_argument(
 
 def add_model_argument(parser: argparse.ArgumentParser, name: str = "model", **how: Any) -> None:
     """Add the model file."""
+    takes = how.pop("takes", (MODEL,))
     add_file_argument(
-        parser, name, how.pop("takes", (MODEL,)),
-        "model file: .onnx, .pt2, .pnnx.param, HLO text, GE dump or TVM graph JSON", **how,
-    )  # fmt: skip
-
-
-def add_nodes_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --nodes."""
-    parser.add_argument(
-        "--nodes", metavar="GLOB", default="*", help="only nodes whose names match (default: all)"
-    )
-
-
-def add_input_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --input, for commands that run a model."""
-    parser.add_argument(
-        "--input", "-i", action="append", default=[], metavar="NAME=VALUE",
-        help="value or shape of an input: x=@x.npy, x=random, or x=f32[8,13] to fix dynamic dimensions (repeatable)",
-    )  # fmt: skip
-
-
-def add_size_argument(parser: argparse.ArgumentParser) -> None:
-    """Add --size, for commands that run a model with dynamic dimensions."""
-    parser.add_argument(
-        "--size", action="append", default=[], metavar="NAME=NUMBER",
-        help="sizes of dynamic dimensions in this run: B=2,S=37 (default: small sizes, which are printed)",
-    )  # fmt: skip
-
-
-def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
-    """Add options for what a model file may omit."""
-    group = parser.add_argument_group("inputs and constants")
-    add_input_argument(group)  # type: ignore[arg-type]
-    group.add_argument(
-        "--constant", action="append", default=[], metavar="NAME=@FILE", dest="constants",
-        help="a constant that the file omits, as a .npy file; @FILE.params gives all in that file (repeatable)",
-    )  # fmt: skip
-    group.add_argument(
-        "--attr", action="append", default=[], metavar="NODE.KEY=VALUE", dest="attrs",
-        help="an attribute that a fused TVM kernel does not record; NODE may be a pattern, @FILE holds one a line",
+        parser, name, takes,
+        "model file: .onnx, .pt2, .pnnx.param, .gguf, .graph, HLO text, GE dump or TVM graph JSON"
+        + (", or a folder of Hugging Face Transformers" if FOLDER in takes else ""), **how,
     )  # fmt: skip
 
 
@@ -101,6 +75,84 @@ class _SwitchAction(argparse._AppendAction):
         super().__call__(parser, namespace, values, option_string)
 
 
+OPTIONS: Mapping[str, tuple[tuple[str, ...], dict[str, Any]]] = {
+    "nodes": (("--nodes",), {
+        "metavar": "GLOB", "default": "*", "help": "only nodes whose names match (default: all)",
+    }),
+    "input": (("--input", "-i"), {
+        "action": "append", "default": [], "metavar": "NAME=VALUE",
+        "help": "value or shape of an input: x=@x.npy, x=random, or x=f32[8,13] to fix dynamic dimensions (repeatable)",
+    }),
+    "size": (("--size",), {
+        "action": "append", "default": [], "metavar": "NAME=NUMBER",
+        "help": "sizes of dynamic dimensions in this run: B=2,S=37 (default: small sizes, which are printed)",
+    }),
+    "constant": (("--constant",), {
+        "action": "append", "default": [], "metavar": "NAME=@FILE", "dest": "constants",
+        "help": "a constant that the file omits, as a .npy file; @FILE.params gives all in that file (repeatable)",
+    }),
+    "attr": (("--attr",), {
+        "action": "append", "default": [], "metavar": "NODE.KEY=VALUE", "dest": "attrs",
+        "help": "an attribute that a fused TVM kernel does not record; NODE may be a pattern, @FILE holds one a line",
+    }),
+    "target": (("--target",), {
+        "choices": TargetNames(), "default": NATIVE,
+        "help": "instruction set (default: this CPU's), with features to add: aarch64+dotprod",
+    }),
+    "threads": (("--threads",), {
+        "type": int, "metavar": "N", "help": "number of threads (default: the CPUs this process may use)",
+    }),
+    "precision": (("--precision",), {
+        "choices": PRECISIONS, "default": "f32",
+        "help": "compute dtype of matmuls and convolutions in an f32 model: bf16 or f16 operands with sums in f32, "
+        "int8, or int4 weights (default: f32)",
+    }),
+    "activations": (("--activations",), {
+        "choices": ACTIVATIONS, "default": "exact",
+        "help": "activations of matmuls by packed weights: exact, or q8: 8 bits in groups of 32 (default: exact)",
+    }),
+    "exact": (("--exact",), {
+        "action": "store_true", "help": "turn off optimizations that increase rounding errors (-X winograd=off)",
+    }),
+    "memory": (("--max-memory",), {
+        "metavar": "SIZE",
+        "help": "the most memory that the model may need to run: 512M, 16G (default: what this process may use)",
+    }),
+    "switch": (("-X",), {
+        "action": _SwitchAction, "default": [], "metavar": "SWITCH", "dest": "switches",
+        "help": "turn an optimization off (-X no-fuse) or choose a variant (-X winograd=f4); `-X help` lists them",
+    }),
+    "tuning": (("--tuning",), {
+        "metavar": "FILE", "help": "measured schedules (default: those of `graphc tune`)",
+    }),
+    "schedule": (("--schedule",), {
+        "action": "append", "metavar": "OP=TEXT", "dest": "schedules",
+        "help": "override settings of the schedule of an op: 'fc1=mr=8 nv=3', 'conv1=algorithm=winograd form=f4' "
+        "(repeatable)",
+    }),
+    "seconds": (("--seconds",), {"type": float, "default": 0.5, "help": "time to run (default: 0.5)"}),
+    "signature": (("--require-signature",), {
+        "metavar": "KEY",
+        "help": "refuse an artifact that is not signed by this Ed25519 public key (PEM or OpenSSH)",
+    }),
+    "json": (("--json",), {"action": "store_true", "help": "print one JSON object instead of text"}),
+    "quiet": (("-q", "--quiet"), {"action": "store_true", "help": "print no progress"}),
+}  # fmt: skip
+"""Options that several commands share: their spellings, and the arguments of `add_argument`."""
+
+
+def add_options(parser: argparse._ActionsContainer, *names: str) -> None:
+    """Add options of `OPTIONS`, in this order."""
+    for name in names:
+        flags, how = OPTIONS[name]
+        parser.add_argument(*flags, **how)
+
+
+def add_reading_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add options for what a model file may omit."""
+    add_options(parser.add_argument_group("inputs and constants"), "input", "constant", "attr")
+
+
 def add_compile_arguments(
     parser: argparse.ArgumentParser, takes: Sequence[str] = (MODEL,), schedules: bool = True
 ) -> None:
@@ -108,69 +160,9 @@ def add_compile_arguments(
     add_model_argument(parser, takes=takes)
     add_reading_arguments(parser)
     group = parser.add_argument_group("compilation")
-    add_target_argument(group)
-    add_threads_argument(group)
-    group.add_argument(
-        "--precision", choices=PRECISIONS, default="f32",
-        help="compute dtype of matmuls and convolutions in an f32 model: bf16 or f16 operands with sums in f32, int8, "
-        "or int4 weights (default: f32)",
-    )  # fmt: skip
-    add_activations_argument(group)
-    group.add_argument(
-        "--exact", action="store_true",
-        help="turn off optimizations that increase rounding errors (-X winograd=off)",
-    )  # fmt: skip
-    group.add_argument(
-        "--max-memory", metavar="SIZE",
-        help="the most memory that the model may need to run: 512M, 16G (default: what this process may use)",
-    )  # fmt: skip
-    group.add_argument(
-        "-X", action=_SwitchAction, default=[], metavar="SWITCH", dest="switches",
-        help="turn an optimization off (-X no-fuse) or choose a variant (-X winograd=f4); `-X help` lists them",
-    )  # fmt: skip
+    add_options(group, "target", "threads", "precision", "activations", "exact", "memory", "switch")
     if schedules:
-        group.add_argument(
-            "--tuning", metavar="FILE", help="measured schedules (default: those of `graphc tune`)"
-        )
-        group.add_argument(
-            "--schedule", action="append", metavar="OP=TEXT", dest="schedules",
-            help="override settings of the schedule of an op: 'fc1=mr=8 nv=3', 'conv1=algorithm=winograd form=f4' "
-            "(repeatable)",
-        )  # fmt: skip
-
-
-def add_target_argument(parser: argparse._ActionsContainer) -> None:
-    """Add --target."""
-    parser.add_argument(
-        "--target", choices=TargetNames(), default=NATIVE,
-        help="instruction set (default: this CPU's), with features to add: aarch64+dotprod",
-    )  # fmt: skip
-
-
-def add_activations_argument(parser: argparse._ActionsContainer) -> None:
-    """Add --activations."""
-    parser.add_argument(
-        "--activations", choices=ACTIVATIONS, default="exact",
-        help="activations of matmuls by packed weights: exact, or q8: 8 bits in groups of 32 (default: exact)",
-    )  # fmt: skip
-
-
-def add_threads_argument(parser: argparse._ActionsContainer) -> None:
-    """Add --threads."""
-    parser.add_argument(
-        "--threads", type=int, metavar="N",
-        help="number of threads (default: the CPUs this process may use)",
-    )  # fmt: skip
-
-
-def add_json_argument(parser: argparse._ActionsContainer) -> None:
-    """Add --json."""
-    parser.add_argument("--json", action="store_true", help="print one JSON object instead of text")
-
-
-def add_quiet_argument(parser: argparse._ActionsContainer) -> None:
-    """Add --quiet, for commands that show progress."""
-    parser.add_argument("-q", "--quiet", action="store_true", help="print no progress")
+        add_options(group, "tuning", "schedule")
 
 
 def compile_options(args: argparse.Namespace, dump_dir: str | None = None) -> CompileOptions:
@@ -294,6 +286,31 @@ def read_model(args: argparse.Namespace) -> tuple[Graph, dict[str, str]]:
 
     texts = model_texts(args)
     return load(args.model, texts.inputs, texts.constants, texts.attrs), texts.values
+
+
+def opened_model(args: argparse.Namespace) -> tuple[LowerContext, Graph, dict[str, str]]:
+    """Return how to compile the model of a command line, its graph, and the values of its inputs."""
+    from ..codegen.host import target_for
+    from ..graph_ir.schedule.context import LowerContext
+
+    ctx = LowerContext(target_for(args.target), compile_options(args))
+    return ctx, *read_model(args)
+
+
+def model_arrays(
+    args: argparse.Namespace, graph: Graph, values: Mapping[str, str]
+) -> dict[str, Array]:
+    """Return an array for each input of a model that a command runs, at the sizes of --size."""
+    from ..driver.artifact import input_specs
+
+    return input_arrays(input_specs(graph), values, call_sizes(args.size))
+
+
+def model_sizes(args: argparse.Namespace, graph: Graph) -> dict[str, int]:
+    """Return a number for each dynamic dimension of a model, of --size or small."""
+    from ..driver.artifact import input_specs
+
+    return known_sizes(input_specs(graph), {}, call_sizes(args.size))
 
 
 def pairs(option: str, texts: Sequence[str], form: str) -> list[tuple[str, str]]:

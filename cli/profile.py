@@ -5,25 +5,18 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ..base.durations import shown_time
 from ..base.errors import UserError
 from ..base.whole_file import write_file
 from .dev.roofline import measured_text
-from .model_arguments import (
-    add_compile_arguments,
-    add_json_argument,
-    add_quiet_argument,
-    add_size_argument,
-    compile_request,
-    model_texts,
-)
+from .model_arguments import add_compile_arguments, add_options, compile_request, model_texts
 from .progress import progress
 from .run_inputs import call_sizes, input_arrays
-from .terminal import say, table, wrapped
+from .terminal import answer, table, warn_of_load, wrapped
 
 if TYPE_CHECKING:
     from ..driver.stages import Compilation
@@ -37,8 +30,7 @@ KEYWORDS = ("perf", "time", "trace", "report", "html", "visualize")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser)
-    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default: 0.5)")
-    add_size_argument(parser)
+    add_options(parser, "seconds", "size")
     parser.add_argument(
         "--html", metavar="FILE",
         help="write one HTML page: graph, kernels, roofline, memory, passes, code; --json prints its facts",
@@ -50,8 +42,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-v", "--verbose", action="store_true",
         help="list every kernel, with its ops, layouts and schedule",
     )  # fmt: skip
-    add_json_argument(parser)
-    add_quiet_argument(parser)
+    add_options(parser, "json", "quiet")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,20 +59,15 @@ def run(args: argparse.Namespace) -> int:
             report("write", 1, 1)
     if args.trace:
         write_file(args.trace, json.dumps(trace_events(found)))
-    if args.json:
-        facts = report_facts(compilation, found) if args.html else profile_facts(found)
-        say(json.dumps(facts))
-        return 0
-    if not args.html:
-        say("\n".join(lines(found, args.verbose, compilation)))
-    for file in filter(None, (args.trace, args.html)):
-        say(f"wrote {file}")
+    facts = report_facts(compilation, found) if args.html and args.json else profile_facts(found)
+    shown = () if args.html else lines(found, args.verbose, compilation)
+    written = [f"wrote {file}" for file in filter(None, (args.trace, args.html))]
+    answer(args, facts, chain(shown, written))
     return 0
 
 
 def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
     """(compilation, profile) of the model that the arguments name. Raise UserError for a time that is not positive."""
-    from ..bench.measure import load_warning
     from ..bench.roofline import roofline
     from ..driver.compiler import compile_stages
     from ..tools.profile import profile
@@ -93,8 +79,7 @@ def profile_model(args: argparse.Namespace, report: Any) -> tuple[Any, Profile]:
     threads = request.options.threads
     compilation = compile_stages(request, on_phase=report)
     arrays = input_arrays(compilation.artifact.metadata.inputs, texts.values, call_sizes(args.size))
-    if warning := load_warning(threads):
-        print(f"graphc: warning: {warning}", file=sys.stderr)
+    warn_of_load(threads)
     report("measure", 0, 1)
     roofs = roofline(request.target, threads)
     found = profile(compilation, arrays, roofs, args.seconds)

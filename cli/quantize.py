@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import zipfile
 from pathlib import Path
@@ -15,7 +14,7 @@ from ..base.pipes import without_waiting
 from ..base.source_files import note_source
 from .progress import progress
 from .run_inputs import split_inputs
-from .terminal import say
+from .terminal import answer
 
 if TYPE_CHECKING:
     import numpy as np
@@ -59,14 +58,13 @@ def quantize(args: argparse.Namespace) -> int:
         "quantized": list(done.nodes),
         "errors": {name: x if math.isfinite(x) else None for name, x in done.errors.items()},
     }
-    if args.json:
-        say(json.dumps(facts))
-        return 0
     count = "1 op" if len(done.nodes) == 1 else f"{len(done.nodes)} ops"
-    say(f"wrote     {output}: {count} in 8 bits")
+    lines = [f"wrote     {output}: {count} in 8 bits"]
     for name, error in done.errors.items():
         share = f"{error:.2%}" if math.isfinite(error) else "more than any share of it"
-        say(f"          {name} differs by {share} (root mean square, on the calibration inputs)")
+        rule = "root mean square, on the calibration inputs"
+        lines.append(f"          {name} differs by {share} ({rule})")
+    answer(args, facts, lines)
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import time
 from dataclasses import replace
@@ -14,15 +13,9 @@ import numpy as np
 from ..base.errors import UserError
 from ..base.whole_file import make_folder, write_array
 from .file_kinds import ARTIFACT
-from .model_arguments import (
-    add_file_argument,
-    add_input_argument,
-    add_json_argument,
-    add_size_argument,
-    add_threads_argument,
-)
+from .model_arguments import add_file_argument, add_options
 from .run_inputs import call_sizes, input_arrays, split_inputs
-from .terminal import say
+from .terminal import answer
 
 _MAX_LETTERS = 50  # of a file name: up to 4 bytes each, and the limit is 255 bytes
 
@@ -36,15 +29,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser, "artifact", (ARTIFACT,),
         "compiled model written by `graphc compile -o`; it is native code, so run only files you trust",
     )  # fmt: skip
-    add_input_argument(parser)
-    add_size_argument(parser)
-    add_threads_argument(parser)
-    parser.add_argument(
-        "--require-signature", metavar="KEY",
-        help="refuse an artifact that is not signed by this Ed25519 public key (PEM or OpenSSH)",
-    )  # fmt: skip
+    add_options(parser, "input", "size", "threads", "signature")
     parser.add_argument("--output-dir", metavar="DIR", help="write each output to DIR/NAME.npy")
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -75,15 +62,10 @@ def run(args: argparse.Namespace) -> int:
     files = (
         _write(args.output_dir, [t.name for t in model.outputs], results) if args.output_dir else []
     )
-    if args.json:
-        facts = {t.name: {"type": t.type_text} for t in outputs}
-        say(json.dumps({"seconds": seconds, "outputs": facts, "files": files}))
-        return 0
-    for tensor, array in zip(outputs, results, strict=True):
-        say(f"{tensor!r}  {_describe(array)}")
-    for file in files:
-        say(f"wrote {file}")
-    say(f"ran in {seconds * 1e3:.3g} ms")
+    types = {t.name: {"type": t.type_text} for t in outputs}
+    lines = [f"{t!r}  {_describe(array)}" for t, array in zip(outputs, results, strict=True)]
+    lines += [*(f"wrote {file}" for file in files), f"ran in {seconds * 1e3:.3g} ms"]
+    answer(args, {"seconds": seconds, "outputs": types, "files": files}, lines, 4)
     return 0
 
 

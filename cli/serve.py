@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ..base.errors import UserError
 from .file_kinds import ARTIFACT
-from .model_arguments import add_file_argument, add_threads_argument
+from .model_arguments import add_file_argument, add_options
 
 HELP = "Serve a compiled model over HTTP and gRPC, with MLServer"
 KEYWORDS = ("server", "mlserver", "http", "grpc")
@@ -16,7 +16,7 @@ KEYWORDS = ("server", "mlserver", "http", "grpc")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_file_argument(parser, "artifact", (ARTIFACT,), "compiled model (.gcm)")
-    add_threads_argument(parser)
+    add_options(parser, "threads")
     parser.add_argument("--name", metavar="NAME", help="the model's name (default: of the file)")
     parser.add_argument(
         "--host", default="127.0.0.1", help="address to listen at (default: 127.0.0.1)"
@@ -31,10 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-delay", type=float, default=5.0, metavar="MS",
         help="milliseconds to wait for other requests (default: 5)",
     )  # fmt: skip
-    parser.add_argument(
-        "--require-signature", metavar="KEY",
-        help="refuse an artifact that is not signed by this Ed25519 public key (PEM or OpenSSH)",
-    )  # fmt: skip
+    add_options(parser, "signature")
 
 
 def run(args: argparse.Namespace) -> int:

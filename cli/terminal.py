@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
+import json
+import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 
+from ..base.dims import Dim
 from ..base.printable import printable
 
 WIDTH = 100
@@ -16,15 +20,50 @@ def say(value: object) -> None:
     print(shown(str(value)))
 
 
-def show(table: object, width: int = WIDTH) -> None:
-    """Print a text, or a table of rich, which is as wide as the terminal, or `width` where there is none."""
+def say_lines(lines: Iterable[str], indent: int) -> None:
+    """Print lines that fit into `WIDTH` columns; what continues a line is indented."""
+    say("\n".join(wrapped(lines, indent)))
+
+
+def answer(
+    args: argparse.Namespace, facts: object, lines: Iterable[str], indent: int | None = None
+) -> None:
+    """Print the result of a command: facts as JSON where that is requested, else lines.
+
+    `indent`: lines are wrapped, and what continues one is indented; None for lines that are to be copied, as they are.
+    """
+    if args.json:
+        say(json.dumps(facts, default=_size_text))
+    elif indent is None:
+        say("\n".join(lines))
+    else:
+        say_lines(lines, indent)
+
+
+def _size_text(value: object) -> str:
+    """Return a dynamic size as JSON has it."""
+    if isinstance(value, Dim):
+        return str(value)
+    raise TypeError(f"{type(value).__name__} is no fact")
+
+
+def warn_of_load(threads: int) -> None:
+    """Print a warning if other processes make measurements unreliable."""
+    from ..bench.measure import load_warning
+
+    if warning := load_warning(threads):
+        print(f"graphc: warning: {warning}", file=sys.stderr)
+
+
+def show(table: object) -> None:
+    """Print a text, or a table of rich, which is as wide as the terminal, or `WIDTH` where there is none."""
     if isinstance(table, str):
         say(table)
         return
     from rich.console import Console
 
     console = Console()
-    (console if console.is_terminal else Console(width=width)).print(table)
+    (console if console.is_terminal else Console(width=WIDTH)).print(table)
 
 
 def shown(text: str) -> str:

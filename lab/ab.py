@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import gc
 import statistics
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 
-from ..base.errors import UserError
 from ..base.records import dataclass
-from ..bench.peers import Contender, graphc_contender
-from ..graph_ir.inspect.compare import difference
+from ..bench.measure import interleave
+from ..bench.peers import graphc_contender
 from ..runtime.executor import CompiledModel
 from .folder import Version
 from .problem import Problem
-from .trial import source_graph
+from .trial import check, source_graph
 
 ROUNDS = 41
 INTERVAL = (13, 27)
@@ -45,47 +42,15 @@ def compare(
 ) -> Comparison:
     """Check two versions of one problem against NumPy, then time them in turn. Raise UserError if one is wrong."""
     sizes = versions[0].sizes
-    arrays = problem.arrays(sizes)
-    expected = source_graph(problem, sizes).evaluate([*arrays.values()])
+    arrays, graph = problem.arrays(sizes), source_graph(problem, sizes)
     with ExitStack() as models:
-        runs = []
-        for version in versions:
+        runs = {}
+        for number, version in enumerate(versions):
             model = models.enter_context(CompiledModel(version.artifact, threads))
             contender = graphc_contender(model, arrays)
-            _check(version.label, contender, expected)
-            runs.append(contender.run)
-        return _timed(runs, seconds)
-
-
-def _check(label: str, contender: Contender, expected: Sequence[object]) -> None:
-    for result, wanted in zip(contender.results(), expected, strict=True):
-        found = difference(result, wanted)  # type: ignore[arg-type]
-        if not found.ok:
-            raise UserError(f"{label} is wrong: {found}; its time would say nothing")
-
-
-def _timed(runs: Sequence[Callable[[], object]], seconds: float) -> Comparison:
-    calls = [max(1, int(seconds / (2 * ROUNDS) / _seconds(run, 3))) for run in runs]
-    samples: list[list[float]] = [[], []]
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        for number in range(ROUNDS):
-            for turn in (0, 1):
-                which = (number + turn) % 2
-                samples[which].append(_seconds(runs[which], calls[which]))
-    finally:
-        if collecting:
-            gc.enable()
-    ratios = sorted(a / b for a, b in zip(*samples, strict=True))
-    first, second = map(statistics.median, samples)
+            check(version.label, graph, arrays, contender)
+            runs[str(number)] = contender.run
+        first, second = interleave(runs, ROUNDS, seconds).values()
+    ratios = sorted(a / b for a, b in zip(first.rounds, second.rounds, strict=True))
     low, high = (ratios[rank] for rank in INTERVAL)
-    return Comparison(first, second, statistics.median(ratios), low, high)
-
-
-def _seconds(run: Callable[[], object], calls: int) -> float:
-    run()
-    start = time.perf_counter()
-    for _ in range(calls):
-        run()
-    return (time.perf_counter() - start) / calls
+    return Comparison(first.median, second.median, statistics.median(ratios), low, high)

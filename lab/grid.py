@@ -151,7 +151,7 @@ def _try(problem: Problem, bench: Bench, settings: Mapping[str, Parameter]) -> P
     with CompiledModel(compilation.artifact, bench.threads) as model:
         arrays = problem.arrays(problem.sizes[-1])
         ours = graphc_contender(model, arrays)
-        check(problem, with_sizes(compilation.source, problem.sizes[-1]), arrays, ours)
+        check(problem.label, with_sizes(compilation.source, problem.sizes[-1]), arrays, ours)
         timing = interleave({OURS: ours.run}, 3, POINT_SECONDS)[OURS]
     predicted = space.cycles(op.schedule)
     return Point(settings, str(op.schedule), timing, predicted, loop)

@@ -7,6 +7,7 @@ from ..base.options import CompileOptions
 from ..base.suggestion import suggestion
 from ..codegen.host import target_for
 from ..frontend import load
+from ..graph_ir.inspect.experts import expert_operands
 from ..graph_ir.ir.graph import Op
 from ..graph_ir.passes import pipeline
 from ..graph_ir.rewriting.groups import is_view
@@ -30,9 +31,11 @@ def model_node(text: str, path: str, node: str) -> Problem:
         like = suggestion(node, names) or f"`graphc explain {path}` lists them"
         raise UserError(f"problem '{text}': {path} has no kernel '{node}'; {like}")
     model = node_model(found)
+    experts = expert_operands(model)
     inputs = {
-        op.name: Operand(op.outputs[0].details.dtype, op.outputs[0].details.plain_dims)
+        op.name: Operand(x.details.dtype, x.details.plain_dims, experts.get(x, 0))
         for op in model.inputs
+        for x in op.outputs
     }
     tuned = next((op.name for op in model.ops if op.kind == "tunable"), "")
     operations = round(found.get_gflop() * 1e9)

@@ -39,6 +39,11 @@ class Problem:
     """Inputs that are not any values."""
 
     @property
+    def label(self) -> str:
+        """Return the problem for a message."""
+        return f"problem '{self.text}'"
+
+    @property
     def specs(self) -> dict[str, str]:
         """Return the specs of inputs with dynamic dimensions, for compiling; those of a graph are its own."""
         if isinstance(self.model, Graph):

@@ -12,6 +12,7 @@ from ..base.aligned_memory import aligned_copy
 from ..base.dims import Size, evaluate
 from ..base.dtypes import DType
 from ..base.records import dataclass
+from ..graph_ir.inspect.experts import sorted_experts
 from ..runtime.abi import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
@@ -20,15 +21,24 @@ OPSET, IR_VERSION = 20, 10
 
 @dataclass(frozen=True)
 class Operand:
-    """An input: its type and dims. Floats are normal, integers any of their type."""
+    """An input: its type and dims. Floats are normal, integers any of their type.
+
+    `experts`: where it names the expert of each row, their number; rows are sorted by it, as models sort them.
+    """
 
     dtype: DType
     dims: tuple[Size, ...]
+    experts: int = 0
 
     def values(self, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
         """Return random values for these sizes, aligned to cache lines."""
         shape = tuple(evaluate(dim, sizes) for dim in self.dims)
-        return aligned_copy(random_values(self.dtype, shape, rng), ALIGNMENT)
+        values = (
+            sorted_experts(shape[0], self.experts)
+            if self.experts
+            else random_values(self.dtype, shape, rng)
+        )
+        return aligned_copy(values, ALIGNMENT)
 
     def __str__(self) -> str:
         return f"{self.dtype}[{','.join(map(_ranged, self.dims))}]"

@@ -13,7 +13,7 @@ from ..base.records import dataclass
 from ..bench.counters import Counted, count
 from ..bench.engines import deviation, precisions_of
 from ..bench.measure import Timing, interleave
-from ..bench.peers import Contender, RefusedModel, Session, graphc_contender, load_peer
+from ..bench.peers import Contender, RefusedModel, Session, gathered, graphc_contender, load_peer
 from ..bench.roofline import Roofline, roofline
 from ..driver.compiler import compile_stages
 from ..driver.request import CompileRequest
@@ -141,7 +141,7 @@ def source_graph(problem: Problem, sizes: Mapping[str, int]) -> Graph:
 def measure(problem: Problem, bench: Bench, schedule: How = None) -> Result:
     """Build, check and time a problem. Raise UserError if a result is wrong: then nothing is timed."""
     compilation = build(problem, bench, schedule)
-    sessions, refused = _peers(problem, bench)
+    sessions, refused = gathered(bench.peers, lambda name: _session(name, problem, bench))
     with CompiledModel(compilation.artifact, bench.threads) as model:
         rows = [
             _measured(problem, bench, compilation, model, sessions, refused, sizes)
@@ -152,19 +152,10 @@ def measure(problem: Problem, bench: Bench, schedule: How = None) -> Result:
     return Result(problem, compilation, rows, kernels)
 
 
-def _peers(problem: Problem, bench: Bench) -> tuple[dict[str, Session], dict[str, str]]:
-    """Return the engines that read the problem, and why the others do not."""
-    found: dict[str, Session] = {}
-    refused: dict[str, str] = {}
-    for name in bench.peers:
-        if not isinstance(problem.model, bytes):
-            refused[name] = "other engines do not read this problem"
-            continue
-        try:
-            found[name] = load_peer(name, problem.model, bench.threads)
-        except RefusedModel as refusal:
-            refused[name] = str(refusal)
-    return found, refused
+def _session(name: str, problem: Problem, bench: Bench) -> Session:
+    if not isinstance(problem.model, bytes):
+        raise RefusedModel("other engines do not read this problem")
+    return load_peer(name, problem.model, bench.threads)
 
 
 def _measured(
@@ -177,13 +168,10 @@ def _measured(
     sizes: Mapping[str, int],
 ) -> Measured:
     arrays = problem.arrays(sizes)
-    contenders, refusals = [graphc_contender(model, arrays)], dict(refused)
-    check(problem, with_sizes(compilation.source, sizes), arrays, contenders[0])
-    for name, session in sessions.items():
-        try:
-            contenders.append(session(arrays))
-        except RefusedModel as refusal:
-            refusals[name] = str(refusal)
+    ours = graphc_contender(model, arrays)
+    check(problem.label, with_sizes(compilation.source, sizes), arrays, ours)
+    peers, refusals = gathered(sessions, lambda name: sessions[name](arrays))
+    contenders = [ours, *peers.values()]
     _, wrong = deviation(contenders)
     timings = interleave({c.name: c.run for c in contenders}, ROUNDS, bench.seconds)
     results = contenders[0].results()
@@ -191,13 +179,23 @@ def _measured(
     nbytes += len(compilation.artifact.constants)
     roof, least = bench.roofs(problem).bound(problem.gop(sizes), nbytes)
     used = precisions_of(contenders)
-    return Measured(sizes, timings, problem.gop(sizes), nbytes, roof, least, wrong, refusals, used)
+    return Measured(
+        sizes,
+        timings,
+        problem.gop(sizes),
+        nbytes,
+        roof,
+        least,
+        wrong,
+        {**refused, **refusals},
+        used,
+    )
 
 
-def check(problem: Problem, graph: Graph, arrays: Mapping[str, Array], ours: Contender) -> None:
-    """Raise UserError if results differ from those of the ops' NumPy references."""
+def check(label: str, graph: Graph, arrays: Mapping[str, Array], ours: Contender) -> None:
+    """Raise UserError if results differ from those of the ops' NumPy references: a time would say nothing."""
     expected = graph.evaluate([*arrays.values()])
     for result, wanted in zip(ours.results(), expected, strict=True):
         found = difference(result, wanted)
         if not found.ok:
-            raise UserError(f"problem '{problem.text}' gives wrong results: {found}; report it")
+            raise UserError(f"{label} gives wrong results: {found}; report it")

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
-from ..base.dims import UndecidedSize
+from ..base.dims import Symbol, UndecidedSize, symbols_of
 from ..base.errors import UnsupportedError
 from ..base.records import dataclass
 from ..frontend import format_of, load
 from ..frontend.formats import FORMATS, HLO_VIEWS, Format, hlo_view, register, write_text
 from ..graph_ir.ir.graph import Array, Graph
+from ..graph_ir.rewriting.known_sizes import with_sizes
 
 OnStep = Callable[[str, int, int], None]
+
+STATIC = ("tvm",)
+"""Formats without dynamic dimensions."""
 
 
 @dataclass(frozen=True)
@@ -53,12 +58,26 @@ def convert(
     step("read", 1, 1)
     step("write", 0, 1)
     try:
+        if target in STATIC and _symbols(graph):
+            raise UndecidedSize(f"sizes in {target} are numbers")
         files = FORMATS[target].write(graph, output)
     except UndecidedSize as error:
+        _check_expressible(graph, target, output.name)
         raise UnsupportedError(_needs_numbers(graph, source, target)) from error
     step("write", 1, 1)
     options = FORMATS[target].options(graph, files)
     return Conversion(source, target, tuple(files), graph, options)
+
+
+def _check_expressible(graph: Graph, target: str, name: str) -> None:
+    """Raise UnsupportedError naming the ops that a format lacks, which numbers for dynamic dimensions do not change."""
+    sized = with_sizes(graph, {symbol.name: symbol.typical for symbol in _symbols(graph)})
+    with TemporaryDirectory() as folder:
+        FORMATS[target].write(sized, Path(folder) / name)
+
+
+def _symbols(graph: Graph) -> tuple[Symbol, ...]:
+    return symbols_of(size for op in graph.inputs for size in op.outputs[0].details.plain_dims)
 
 
 def _needs_numbers(graph: Graph, source: str, target: str) -> str:

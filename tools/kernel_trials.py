@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from ..base.errors import UserError
 from ..base.records import dataclass
@@ -18,7 +20,7 @@ from ..graph_ir.schedule.matmul import panel_formats
 from ..graph_ir.schedule.query_format import query_format
 from ..graph_ir.schedule.space import ScheduleSpace
 from .variant_program import Trial, try_variants
-from .variants import Variant, kernel_variants, model_kernels, op_variants
+from .variants import Variant, kernel_variants, model_kernels, op_alone, op_variants
 
 BATCH = 32  # variants compiled and timed together
 STALE = 2
@@ -52,15 +54,22 @@ def tunable_kernels(graph: Graph, ctx: LowerContext) -> list[tuple[Op, ScheduleS
     ]
 
 
-def tune_kernel(op: Op, space: ScheduleSpace, ctx: LowerContext, seconds: float) -> TunedKernel:
+def tune_kernel(
+    op: Op,
+    space: ScheduleSpace,
+    ctx: LowerContext,
+    seconds: float,
+    sizes: Mapping[str, int] = MappingProxyType({}),
+) -> TunedKernel:
     """Time the compiler's choice, then others while time lasts, the best predicted first. Raise UserError if one is
     wrong.
 
+    `sizes`: numbers for all dynamic dimensions, by name, at which a kernel for every size is timed.
     It stops when STALE batches have brought nothing. The best replaces the choice only if it is also faster where both
     are timed in turn, in one program.
     """
     deadline = time.monotonic() + seconds
-    variants = _variants(op, ctx)
+    variants = _variants(op, ctx, sizes)
     variants.sort(key=lambda v: (not v.chosen, v.predicted or 0.0))
     trials: list[Trial] = []
     stale = 0
@@ -83,19 +92,20 @@ def tune_kernel(op: Op, space: ScheduleSpace, ctx: LowerContext, seconds: float)
         if (best.seconds or 0.0) > (chosen.seconds or 0.0) * (1 - GAIN):
             best = chosen
     assert best.variant.schedule is not None
-    work, unit = op.get_gflop(), "GFLOP/s"
+    timed = op_alone(op, sizes=sizes)
+    work, unit = timed.get_gflop(), "GFLOP/s"
     if not work:
-        work, unit = kernel_bytes(op) / 1e9, "GB/s"
+        work, unit = kernel_bytes(timed) / 1e9, "GB/s"
     before, after = (work / (trial.seconds or 1.0) for trial in (chosen, best))
     return TunedKernel(space.problem, len(trials), before, after, unit, best.variant.schedule)
 
 
-def _variants(op: Op, ctx: LowerContext) -> list[Variant]:
+def _variants(op: Op, ctx: LowerContext, sizes: Mapping[str, int]) -> list[Variant]:
     """Return schedules with other panel widths for ops that choose them; otherwise the kernel unchanged, with
     its epilogue."""
     body = [x for x in group_of(op).ops if isinstance(x, CHOOSING)]
     if len(body) != 1:
-        return list(kernel_variants(op, ctx, swept=True))
+        return list(kernel_variants(op, ctx, swept=True, sizes=sizes))
     (main,) = body
     formats = [x.details.format for x in (*main.inputs, *main.outputs)]
     choices = panel_formats(main, ctx) if isinstance(main, MatmulCore) else query_format(main, ctx)
@@ -110,8 +120,8 @@ def _variants(op: Op, ctx: LowerContext) -> list[Variant]:
     ]
     taken = [i for i, c in enumerate(suited) if [*c.inputs, *c.outputs] == formats]
     if not taken:  # the choice depends on constant weights, which the op alone does not have
-        return list(kernel_variants(op, ctx, swept=True))
-    return list(op_variants(main, ctx, taken[0], suited, swept=True))
+        return list(kernel_variants(op, ctx, swept=True, sizes=sizes))
+    return list(op_variants(main, ctx, taken[0], suited, swept=True, sizes=sizes))
 
 
 def _has_constant_weights(op: Op, main: Op) -> bool:

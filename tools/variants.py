@@ -13,6 +13,7 @@ from ..base.dims import symbols_of
 from ..base.dtypes import F32, S32
 from ..base.records import dataclass
 from ..graph_ir.inspect.compare import Difference, difference
+from ..graph_ir.inspect.experts import expert_operands, sorted_experts
 from ..graph_ir.ir.format import Format
 from ..graph_ir.ir.graph import Graph, GraphTensor, Op, all_ops, subgraphs_of
 from ..graph_ir.ir.logical_tensor import LogicalTensor, known
@@ -46,6 +47,7 @@ from ..graph_ir.schedule.user_code import kernels_for
 from ..targets.isa import GemmTile
 from ..targets.microkernels import f32_tiles
 from ..tensor_ir.nodes import Block, Function
+from .submodel import node_graph
 
 Array = np.ndarray[Any, Any]
 
@@ -105,7 +107,7 @@ def model_variants(
     seen: set[object] = set()
     variants: list[Variant] = []
     has_contractions = False
-    sizes = _with_counts(graph, sizes)
+    sizes = with_counts(graph, sizes)
     for call in _kernel_calls(graph, ctx):
         variants += op_variants(call, ctx, sizes=sizes)
     for work in _scopes(graph, ctx):
@@ -232,7 +234,7 @@ def _chosen_layouts(graph: Graph, ctx: LowerContext) -> Mapping[str, int]:
     return {decision.op_name: decision.chosen for decision in LAYOUT_DECISIONS.of(copy)}
 
 
-def _with_counts(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
+def with_counts(graph: Graph, sizes: Mapping[str, int]) -> dict[str, int]:
     """Sizes, and the largest of those that a run counts; in branches and loops one between the least and that, as the
     largest may be what the last round leaves."""
     found, own = dict(sizes), set(graph.counted)
@@ -260,18 +262,28 @@ def op_variants(
     """
     rng = np.random.default_rng(7)
     given = {x: _operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
-    arrays = [given[x] for x in op.inputs]
-    expected = tuple(_alone(op, _formats(op), sizes).reference(arrays))
+    exact = op.op_name in EXACT or op.outputs[0].details.dtype == S32
     for number, choice in enumerate(choices or query_format(op, ctx)):
-        alone = _alone(op, choice)
-        packed = tuple(x.details.format.pack(a) for x, a in zip(alone.inputs, arrays, strict=True))
-        base = Variant(
-            f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
-            _distinct(alone, packed), _results(alone, sizes), expected,
-            op.op_name in EXACT or op.outputs[0].details.dtype == S32,
-            image=choice.inputs[0] if choice.inputs else None, sizes=sizes,
-        )  # fmt: skip
-        yield from _under_each_schedule(alone, base, ctx, number == chosen, swept)
+        yield from _in_layouts(op, choice, given, exact, ctx, number == chosen, swept, sizes)
+
+
+def _in_layouts(
+    op: Op, choice: FormatChoice, given: Mapping[GraphTensor, Array], exact: bool, ctx: LowerContext,
+    chosen: bool, swept: bool, sizes: Mapping[str, int],
+) -> Iterator[Variant]:  # fmt: skip
+    """Variants of an op on `given` operands, in the layouts of a choice, under each schedule it offers."""
+    alone = op_alone(op, choice)
+    expected = tuple(op_alone(op, sizes=sizes).reference([given[x] for x in op.inputs]))
+    packed = (
+        x.details.format.pack(a)
+        for x, a in zip(dict.fromkeys(alone.inputs), given.values(), strict=True)
+    )
+    base = Variant(
+        f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())), tuple(packed),
+        tuple(known(y.details, sizes) for y in alone.outputs), expected, exact,
+        image=choice.inputs[0] if choice.inputs else None, sizes=sizes,
+    )  # fmt: skip
+    yield from _under_each_schedule(alone, base, ctx, chosen, swept)
 
 
 def _under_each_schedule(
@@ -325,19 +337,17 @@ def kernel_variants(
     given = {x: operand(x, rng, sizes) for x in dict.fromkeys(op.inputs)}
     if of_words:
         given |= {x: x.producer_owner.attr("value") for x in given if x.is_constant}
-    choice = _formats(op)
-    expected = tuple(_alone(op, choice, sizes).reference([given[x] for x in op.inputs]))
-    alone = _alone(op, choice)
-    packed = tuple(x.details.format.pack(array) for x, array in given.items())
-    base = Variant(
-        f"{op.op_name} {op.name}", _layout_text(choice), Function("", (), Block(())),
-        packed, _results(alone, sizes), expected, of_bytes, sizes=sizes,
-    )  # fmt: skip
-    yield from _under_each_schedule(alone, base, ctx, True, swept)
+    if swept:  # which is timed: rows of a few experts in any order would take other paths
+        given |= _sorted_rows(op, given)
+    yield from _in_layouts(op, _formats(op), given, of_bytes, ctx, True, swept, sizes)
 
 
-def _results(op: Op, sizes: Mapping[str, int]) -> tuple[LogicalTensor, ...]:
-    return tuple(known(y.details, sizes) for y in op.outputs)
+def _sorted_rows(op: Op, given: Mapping[GraphTensor, Array]) -> dict[GraphTensor, Array]:
+    """Return the operands that name an expert for each row, sorted by expert as in models."""
+    graph = node_graph(op)
+    inside = {y: x for one, x in zip(graph.inputs, given, strict=True) for y in one.outputs}
+    found = {inside[y]: count for y, count in expert_operands(graph).items() if y in inside}
+    return {x: sorted_experts(len(given[x]), count) for x, count in found.items()}
 
 
 def _function(op: Op, ctx: LowerContext) -> Function:
@@ -351,8 +361,12 @@ def _formats(op: Op) -> FormatChoice:
     return FormatChoice(inputs, outputs)
 
 
-def _alone(op: Op, choice: FormatChoice, sizes: Mapping[str, int] = MappingProxyType({})) -> Op:
-    """A graph of this op only, its operands in the formats of `choice`, with values for dynamic `sizes`, if given."""
+def op_alone(
+    op: Op, choice: FormatChoice | None = None, sizes: Mapping[str, int] = MappingProxyType({})
+) -> Op:
+    """Return the op in a graph of its own, its operands in the formats of `choice` or in those it has, with numbers for
+    dynamic `sizes`, if given."""
+    choice = choice or _formats(op)
     graph = Graph("alone")
     mapping: dict[GraphTensor, GraphTensor] = {}
     for tensor, fmt in zip(op.inputs, choice.inputs, strict=True):
@@ -390,10 +404,6 @@ def _own_operand(tensor: GraphTensor, rng: np.random.Generator, sizes: Mapping[s
         return _operand(tensor, rng, sizes)
     low, high = dtype.limits
     return rng.integers(low, high, known(tensor.details, sizes).plain_dims, dtype.numpy, True)
-
-
-def _distinct(op: Op, arrays: Sequence[Array]) -> tuple[Array, ...]:
-    return tuple(dict(zip(op.inputs, arrays, strict=True)).values())
 
 
 def _layout_text(choice: FormatChoice) -> str:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from ...base.memory_limit import parse_memory
-from ..model_arguments import add_json_argument
-from ..terminal import say
+from ..model_arguments import add_options
+from ..terminal import answer
 from .opened import facts_of, opened_cache, summary_of
 
 HELP = "Delete the least recently used entries beyond a limit, and files older than an hour that no model uses"
@@ -20,7 +19,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--max-bytes", metavar="SIZE",
         help="size to keep, such as 500M or 2G; 0 deletes everything (default: 4 GiB)",
     )  # fmt: skip
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -34,12 +33,7 @@ def run(args: argparse.Namespace) -> int:
         len(before.models) - len(held.models), before.kernels - held.kernels,
         before.weights - held.weights,
     )  # fmt: skip
-    if args.json:
-        deleted = {"models": models, "kernels": kernels, "weights": weights, "bytes": freed}
-        say(json.dumps({**facts_of(found, held), "deleted": deleted}))
-        return 0
-    say(
-        f"deleted {models} models, {kernels} kernels and {weights} weights, {freed / 1e6:.1f} MB\n"
-        f"{summary_of(found, held)}"
-    )
+    deleted = {"models": models, "kernels": kernels, "weights": weights, "bytes": freed}
+    text = f"deleted {models} models, {kernels} kernels and {weights} weights, {freed / 1e6:.1f} MB"
+    answer(args, {**facts_of(found, held), "deleted": deleted}, [text, summary_of(found, held)])
     return 0

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 
-from ..model_arguments import add_json_argument
-from ..terminal import say
+from ..model_arguments import add_options
+from ..terminal import answer
 from .opened import facts_of, opened_cache, summary_of
 
 HELP = "List the compiled models of the cache, and the sizes of its kernels and weights"
@@ -16,21 +15,19 @@ KEYWORDS = ("list", "status")
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print a line for each model. Raise UserError if the cache is turned off or must not be used."""
     found = opened_cache()
     held = found.contents()
-    if args.json:
-        models = [vars(entry) for entry in held.models]
-        say(json.dumps({**facts_of(found, held), "models": models}))
-        return 0
+    lines = []
     for entry in held.models:
         size = f"{entry.size_bytes / 1e6:9.1f} MB + {entry.shared_bytes / 1e6:.1f} MB shared"
-        say(f"{entry.key[:12]}  {size:<32}  {_ago(entry.used):>9}  {entry.model}")
-    say(summary_of(found, held))
+        lines.append(f"{entry.key[:12]}  {size:<32}  {_ago(entry.used):>9}  {entry.model}")
+    models = [vars(entry) for entry in held.models]
+    answer(args, {**facts_of(found, held), "models": models}, [*lines, summary_of(found, held)])
     return 0
 
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
-import json
 
-from ..model_arguments import add_json_argument
-from ..terminal import say
+from ..model_arguments import add_options
+from ..terminal import answer
 from .opened import facts_of, opened_cache, summary_of
 
 HELP = "Check the SHA-256 of every file in the cache"
@@ -16,7 +15,7 @@ KEYWORDS = ("fsck",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     parser.add_argument("--delete", action="store_true", help="delete the corrupt files")
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -24,15 +23,11 @@ def run(args: argparse.Namespace) -> int:
     found = opened_cache()
     corrupt = found.verify(args.delete)
     held = found.contents()
-    if args.json:
-        say(
-            json.dumps(
-                {**facts_of(found, held), "corrupt": {str(k): v for k, v in corrupt.items()}}
-            )
-        )
-    else:
-        for path, reason in corrupt.items():
-            say(f"corrupt: {path}: {reason}")
-        remedy = ", deleted" if args.delete else "; --delete deletes them"
-        say(f"{len(corrupt)} corrupt files{remedy if corrupt else ''}; {summary_of(found, held)}")
+    reasons = {str(path): reason for path, reason in corrupt.items()}
+    remedy = ", deleted" if args.delete else "; --delete deletes them"
+    lines = [f"corrupt: {path}: {reason}" for path, reason in reasons.items()]
+    lines.append(
+        f"{len(corrupt)} corrupt files{remedy if corrupt else ''}; {summary_of(found, held)}"
+    )
+    answer(args, {**facts_of(found, held), "corrupt": reasons}, lines)
     return 1 if corrupt else 0

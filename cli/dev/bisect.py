@@ -3,19 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from ..model_arguments import (
-    add_compile_arguments,
-    add_json_argument,
-    add_size_argument,
-    compile_options,
-    read_model,
-)
-from ..run_inputs import call_sizes, input_arrays
-from ..terminal import say
+from ..model_arguments import add_compile_arguments, add_options, model_arrays, opened_model
+from ..terminal import answer
 
 if TYPE_CHECKING:
     from ...graph_ir.ir.graph import Graph
@@ -28,24 +20,14 @@ KEYWORDS = ("passes",)
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser, schedules=False)
-    add_size_argument(parser)
-    add_json_argument(parser)
+    add_options(parser, "size", "json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the largest error after each pass that changed something; return 1 if one is too large."""
-    from ...codegen.host import target_for
-    from ...driver.artifact import input_specs
-    from ...graph_ir.schedule.context import LowerContext
-
-    ctx = LowerContext(target_for(args.target), compile_options(args))
-    source, values = read_model(args)
-    arrays = input_arrays(input_specs(source), values, call_sizes(args.size))
-    rows = list(_rows(source, ctx, arrays))
-    if args.json:
-        say(json.dumps({"passes": rows}))
-    else:
-        say("\n".join(map(_line, rows)))
+    ctx, source, values = opened_model(args)
+    rows = list(_rows(source, ctx, model_arrays(args, source, values)))
+    answer(args, {"passes": rows}, map(_line, rows))
     return 0 if all(row["ok"] for row in rows) else 1
 
 

@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
 from ..file_kinds import ARTIFACT, MODEL
-from ..model_arguments import (
-    add_compile_arguments,
-    add_json_argument,
-    add_nodes_argument,
-    add_quiet_argument,
-    add_size_argument,
-    compile_options,
-    model_texts,
-)
+from ..model_arguments import add_compile_arguments, add_options, compile_options, model_texts
 from ..progress import progress
 from ..run_inputs import call_sizes, input_arrays
-from ..terminal import say
+from ..terminal import answer
 
 HELP = "Run a model node by node, time every node and dump every value"
 
@@ -26,20 +17,19 @@ HELP = "Run a model node by node, time every node and dump every value"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser, takes=(MODEL, ARTIFACT), schedules=False)
-    add_size_argument(parser)
+    add_options(parser, "size")
     parser.add_argument(
         "--dump-root", metavar="DIR",
         help="folder for the graph, all values and a trace, in TVM's formats (default: a new temporary folder)",
     )  # fmt: skip
-    add_nodes_argument(parser)
+    add_options(parser, "nodes")
     parser.add_argument(
         "--warmup", type=int, default=1, help="warm-up runs of each node, not timed"
     )
     parser.add_argument(
         "--repeats", type=int, default=5, help="timed runs of each node (the median is reported)"
     )
-    add_json_argument(parser)
-    add_quiet_argument(parser)
+    add_options(parser, "json", "quiet")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -68,12 +58,9 @@ def run(args: argparse.Namespace) -> int:
             nodes=args.nodes, warmup=args.warmup, repeats=args.repeats,
             on_node=lambda done, total: report("nodes", done, total),
         )  # fmt: skip
-    if args.json:
-        rows = [_fields(row) for row in executor.rows]
-        say(json.dumps({"nodes": rows, "dump": str(root / FOLDER)}))
-        return 0
-    say(executor.table())
-    say(f"wrote {root / FOLDER}")
+    rows = [_fields(row) for row in executor.rows]
+    text = [executor.table(), f"wrote {root / FOLDER}"]
+    answer(args, {"nodes": rows, "dump": str(root / FOLDER)}, text)
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -11,9 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ...base.errors import UserError
-from ..model_arguments import add_json_argument, add_quiet_argument
+from ..model_arguments import add_options
 from ..progress import Report, progress
-from ..terminal import say
+from ..terminal import answer
 
 if TYPE_CHECKING:
     from ...tools.fuzz.campaign import Tally
@@ -54,8 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="folder for the smallest failing cases (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--replay", metavar="DIR", help="check one case that was written before")
-    add_json_argument(parser)
-    add_quiet_argument(parser)
+    add_options(parser, "json", "quiet")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -78,10 +76,8 @@ def run(args: argparse.Namespace) -> int:
         with Workers(args.jobs or available_cpus(), args.timeout) as workers:
             run_campaign(tally, args.count, workers, failures.on_case, resume, _routes(args))
     rate = (tally.done - first) / (time.perf_counter() - start)
-    if args.json:
-        say(json.dumps({**tally.to_json(), "per_second": rate, "reproducers": failures.commands}))
-    else:
-        say("\n".join(_lines(tally, rate, failures.commands)))
+    facts = {**tally.to_json(), "per_second": rate, "reproducers": failures.commands}
+    answer(args, facts, _lines(tally, rate, failures.commands))
     return 1 if tally.failures else 0
 
 
@@ -145,10 +141,8 @@ def _replay(args: argparse.Namespace) -> int:
         outcome = worker.check(read_reproducer(Path(args.replay)).to_json())
     finally:
         worker.close()
-    if args.json:
-        say(json.dumps(vars(outcome)))
-    else:
-        say(f"{outcome.kind} {outcome.stage}: {outcome.message}" if outcome.message else "right")
+    text = f"{outcome.kind} {outcome.stage}: {outcome.message}" if outcome.message else "right"
+    answer(args, vars(outcome), [text])
     return 1 if outcome.is_failure else 0
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 import math
-import os
-import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +14,9 @@ from ...base.durations import shown_time
 from ...base.errors import UserError
 from ...base.whole_file import write_file
 from ..explain import step_lines
-from ..model_arguments import (
-    add_json_argument,
-    add_quiet_argument,
-    add_target_argument,
-    add_threads_argument,
-)
+from ..model_arguments import add_options
 from ..progress import progress
-from ..terminal import say
+from ..terminal import answer, say, warn_of_load
 from .kernel_tables import (
     kernel_lines,
     point_lines,
@@ -36,7 +28,6 @@ from .kernel_tables import (
 
 if TYPE_CHECKING:
     from ...graph_ir.ir.schedule import Schedule
-    from ...lab.grid import Point
     from ...lab.problem import Problem
     from ...lab.trial import Bench
 
@@ -51,15 +42,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="'matmul m128n768k768 f32 +bias+gelu', 'conv n1c64h56w56o64k3p1', 'softmax 1024x1024', "
         "'\"y = gelu(x) * s + b\" 1024x768 bf16', 'MODEL:NODE' and others; a wrong one lists them",
     )  # fmt: skip
-    add_target_argument(parser)
-    add_threads_argument(parser)
+    add_options(parser, "target", "threads")
     parser.add_argument(
         "--vs",
         default="",
         metavar="PEERS",
         help="time other engines beside it: ort,openvino,torch,inductor,numpy",
     )
-    parser.add_argument("--seconds", type=float, default=0.5, help="time to run (default: 0.5)")
+    add_options(parser, "seconds")
     group = parser.add_mutually_exclusive_group()
     group.add_argument(
         "--schedule", default="", metavar="TEXT", help="steps of its schedule, as printed"
@@ -90,13 +80,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--why", action="store_true",
         help="print what bounds the inner loop: ports, front end, latency, llvm-mca, hardware counters",
     )  # fmt: skip
-    add_json_argument(parser)
-    add_quiet_argument(parser)
+    add_options(parser, "json", "quiet")
 
 
 def run(args: argparse.Namespace) -> int:
     """Time the problem, or sweep its schedules."""
-    from ...bench.measure import load_warning
+    from ...bench.measure import pinned
     from ...bench.peers import import_peers
     from ...codegen.host import target_for
     from ...lab.folder import write_folder
@@ -114,8 +103,7 @@ def run(args: argparse.Namespace) -> int:
     peers = [name for name in args.vs.split(",") if name]
     threads = resolve_threads(args.threads)
     bench = Bench(target_for(args.target), threads, peers, args.seconds)
-    if warning := load_warning(threads):
-        print(f"graphc: warning: {warning}", file=sys.stderr)
+    warn_of_load(threads)
     if args.export:
         write_folder(Path(args.export), problem, bench, _requested(args))
         say(
@@ -123,23 +111,10 @@ def run(args: argparse.Namespace) -> int:
         )
         return 0
     import_peers(peers)
-    with _pinned(threads):
+    with pinned(threads):
         if args.sweep is not None:
             return _sweep(args, problem, bench)
         return _measure(args, problem, bench, _requested(args))
-
-
-@contextmanager
-def _pinned(threads: int) -> Iterator[None]:
-    """Keep the process on its first CPUs while it measures."""
-    from ...bench.measure import pin_to
-
-    allowed = os.sched_getaffinity(0)
-    pin_to(threads)
-    try:
-        yield
-    finally:
-        os.sched_setaffinity(0, allowed)
 
 
 def _requested(args: argparse.Namespace) -> Schedule | None:
@@ -157,20 +132,21 @@ def _measure(
 
     found = measure(problem, bench, schedule)
     compilation = found.compilation
-    if args.json:
-        say(json.dumps(result_facts(found, bench, found.verdicts(bench))))
-        return 0
     verdicts = found.verdicts(bench)
-    say("\n".join([*result_lines(found, bench), *kernel_lines(found, verdicts)]))
-    if args.why:
-        say("\n".join(why_lines(found, bench, verdicts)))
-    if args.steps:
-        explanation = Explanation(
-            compilation.source, compilation.graph, compilation.lowered, compilation.request.context
-        )
-        say("\n".join(step_lines(explanation.steps(problem.node))))
-    if args.asm:
-        say("\n".join(_loop(compilation)))
+
+    def lines() -> Iterator[str]:
+        yield from result_lines(found, bench)
+        yield from kernel_lines(found, verdicts)
+        if args.why:
+            yield from why_lines(found, bench, verdicts)
+        if args.steps:
+            ctx = compilation.request.context
+            parts = compilation.source, compilation.graph, compilation.lowered, ctx
+            yield from step_lines(Explanation(*parts).steps(problem.node))
+        if args.asm:
+            yield from _loop(compilation)
+
+    answer(args, result_facts(found, bench, verdicts), lines())
     return 0
 
 
@@ -183,6 +159,7 @@ def _loop(compilation: Any) -> tuple[str, ...]:
 
 def _compare(args: argparse.Namespace) -> int:
     """Time two versions of a problem in turn."""
+    from ...bench.measure import pinned
     from ...codegen.host import target_for
     from ...lab.ab import compare
     from ...lab.folder import read_version
@@ -194,16 +171,16 @@ def _compare(args: argparse.Namespace) -> int:
     if versions[0].problem != versions[1].problem:
         named = " and ".join(f"'{version.problem}'" for version in versions)
         raise UserError(f"--ab must name versions of one problem, got {named}")
-    with _pinned(threads):
+    with pinned(threads):
         found = compare(versions, read_problem(versions[0].problem), threads, args.seconds)
-    if args.json:
-        labels = [version.label for version in versions]
-        say(json.dumps({"versions": labels, **asdict(found), "verdict": found.verdict}))
-        return 0
-    for version, seconds in zip(versions, (found.first, found.second), strict=True):
-        say(f"{shown_time(seconds):>8}  {version.label}")
-    say(f"first / second: {found.ratio:.3f}, {found.low:.3f} to {found.high:.3f} with 97 %")
-    say(found.verdict)
+    labels = [version.label for version in versions]
+    times = [shown_time(seconds) for seconds in (found.first, found.second)]
+    lines = [
+        *(f"{time:>8}  {label}" for time, label in zip(times, labels, strict=True)),
+        f"first / second: {found.ratio:.3f}, {found.low:.3f} to {found.high:.3f} with 97 %",
+        found.verdict,
+    ]
+    answer(args, {"versions": labels, **asdict(found), "verdict": found.verdict}, lines)
     return 0
 
 
@@ -218,11 +195,7 @@ def _sweep(args: argparse.Namespace, problem: Problem, bench: Bench) -> int:
     for path, draw in ((args.svg, svg), (args.html, html)):
         if path:
             write_file(path, draw(picture))
-    if args.json:
-        say(json.dumps(sweep_facts(problem, bench, found)))
-        return 0
-    say("\n".join(point_lines(problem, bench, found, picture)))
-    if args.asm:
-        best: Point = min(found, key=lambda point: point.seconds)
-        say("\n".join(best.loop.lines))
+    loop = min(found, key=lambda point: point.seconds).loop.lines if args.asm else ()
+    lines = chain(point_lines(problem, bench, found, picture), loop)
+    answer(args, sweep_facts(problem, bench, found), lines)
     return 0

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
-import sys
 from typing import TYPE_CHECKING
 
 from ...base.dtypes import F32
-from ..model_arguments import add_json_argument, add_target_argument, add_threads_argument
-from ..terminal import say
+from ..model_arguments import add_options
+from ..terminal import answer, warn_of_load
 
 if TYPE_CHECKING:
     from ...bench.roofline import Roofline
@@ -20,37 +18,34 @@ HELP = "Measure this machine's compute peaks and memory bandwidths"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
-    add_target_argument(parser)
-    add_threads_argument(parser)
+    add_options(parser, "target", "threads")
     parser.add_argument(
         "--fresh", action="store_true", help="measure again, even if the results are stored"
     )
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the roofs; measure them if they are not known yet."""
     from dataclasses import asdict
 
-    from ...bench.measure import load_warning
     from ...bench.roofline import default_file, roofline
     from ...codegen.host import target_for
     from ...runtime.threadpool import resolve_threads
 
     threads = resolve_threads(args.threads)
-    if warning := load_warning(threads):
-        print(f"graphc: warning: {warning}", file=sys.stderr)
+    warn_of_load(threads)
     target = target_for(args.target)
     found = roofline(target, threads, args.fresh)
-    if args.json:
-        say(json.dumps(asdict(found)))
-        return 0
-    say(f"{found.cpu}, {found.isa}, {found.threads} threads")
-    for line in (*compute_lines(found, target), *memory_lines(found, target)):
-        say(line)
-    say(measured_text(found))
     kept = "kept" if default_file().exists() else "could not be kept"
-    say(f"{kept} in {default_file()}")
+    lines = [
+        f"{found.cpu}, {found.isa}, {found.threads} threads",
+        *compute_lines(found, target),
+        *memory_lines(found, target),
+        measured_text(found),
+        f"{kept} in {default_file()}",
+    ]
+    answer(args, asdict(found), lines, 27)
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 from ...base.errors import UserError
 from ...targets.isa import ISAS
 from ..progress import Report, progress
-from ..terminal import say
+from ..terminal import answer
 
 if TYPE_CHECKING:
     from ...graph_ir.ir.graph import Array
@@ -64,7 +63,7 @@ def run(args: argparse.Namespace) -> int:
                 "at": worst.at,
             }
             facts |= {"bound": case.bound, "inputs": steps * CHUNK, "seconds": round(seconds, 1)}
-            say(json.dumps(facts) if args.json else _line(facts))
+            answer(args, facts, [_line(facts)], 4)
     return int(exceeded)
 
 

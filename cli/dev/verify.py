@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from ...base.printable import printable
-from ..model_arguments import (
-    add_compile_arguments,
-    add_json_argument,
-    add_size_argument,
-    compile_options,
-    read_model,
-)
+from ..model_arguments import add_compile_arguments, add_options, model_sizes, opened_model
 from ..progress import Report, progress
-from ..run_inputs import call_sizes, check_names, known_sizes
-from ..terminal import say, show
+from ..run_inputs import check_names
+from ..terminal import answer, show
 
 if TYPE_CHECKING:
     from ...graph_ir.schedule.context import LowerContext
@@ -28,14 +22,12 @@ if TYPE_CHECKING:
 HELP = "Check every op of a model in every layout and schedule, and time each"
 BATCH = 64  # variants compiled at once
 MANY = 32  # from this many variants on, use other processes to compile: they take half a second to start
-WIDTH = 120  # width of the table if there is no terminal
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_compile_arguments(parser, schedules=False)
-    add_size_argument(parser)
-    add_json_argument(parser)
+    add_options(parser, "size", "json")
     parser.add_argument(
         "-q", "--quiet", action="store_true", help="print only mismatches, the count and the grade"
     )
@@ -43,28 +35,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print a row per (op, layout, schedule) and how well its time was predicted; 1 if any result is wrong."""
-    from ...codegen.host import target_for
-    from ...driver.artifact import input_specs
-    from ...graph_ir.schedule.context import LowerContext
     from ...tools.grade import grades
     from ...tools.variants import model_variants
 
-    ctx = LowerContext(target_for(args.target), compile_options(args))
-    graph, values = read_model(args)
+    ctx, graph, values = opened_model(args)
     check_names([op.name for op in graph.inputs], values)
-    variants = model_variants(
-        graph, ctx, known_sizes(input_specs(graph), {}, call_sizes(args.size))
-    )
+    variants = model_variants(graph, ctx, model_sizes(args, graph))
     with progress(args.quiet or args.json) as report:
         trials = check(variants, ctx, report)
     wrong = sum(not trial.difference.ok for trial in trials)
     found = grades(trials)
-    if args.json:
-        say(json.dumps(_facts(trials, found, wrong, ctx.options.threads)))
-    else:
-        _print_table([trial for trial in trials if not (args.quiet and trial.difference.ok)])
-        say(f"{len(trials)} variants, {wrong} mismatches, {ctx.target.isa}")
-        _print_grades(found, ctx.options.threads)
+    shown = [trial for trial in trials if not (args.quiet and trial.difference.ok)]
+    if shown and not args.json:
+        _print_table(shown)
+    lines = chain(
+        [f"{len(trials)} variants, {wrong} mismatches, {ctx.target.isa}"],
+        _grade_lines(found, ctx.options.threads),
+    )
+    answer(args, _facts(trials, found, wrong, ctx.options.threads), lines, 4)
     return 1 if wrong else 0
 
 
@@ -126,8 +114,6 @@ def _row(trial: Trial) -> dict[str, Any]:
 
 
 def _print_table(trials: Sequence[Trial]) -> None:
-    if not trials:
-        return
     from rich import box
     from rich.table import Table
     from rich.text import Text
@@ -149,11 +135,11 @@ def _print_table(trials: Sequence[Trial]) -> None:
             f"{trial.difference.absolute:.2g}",
             "ok" if trial.difference.ok else "MISMATCH",
         )
-    show(table, WIDTH)
+    show(table)
 
 
-def _print_grades(found: Sequence[Grade], threads: int) -> None:
-    """A line per problem, then all of them together."""
+def _grade_lines(found: Sequence[Grade], threads: int) -> Iterator[str]:
+    """Yield a line per problem, then all of them together."""
     from ...bench.measure import load_warning
     from ...tools.grade import by_kind, overall
 
@@ -161,21 +147,21 @@ def _print_grades(found: Sequence[Grade], threads: int) -> None:
         return
     width = max(len(grade.problem) for grade in found)
     for grade in found:
-        say(
+        yield (
             f"{grade.problem:<{width}}  {grade.variants:>3} timed, rank correlation {grade.correlation:5.2f}, "
             f"chosen {grade.chosen * 1e6:.2f} us, {100 * grade.lost:.0f} % over {grade.best_variant}"
         )
     kinds = by_kind(found)
     for kind, graded in kinds.items() if len(kinds) > 1 else ():
         correlation, lost = overall(graded)
-        say(
+        yield (
             f"{kind:<{width}}  {len(graded):>3} problems, median rank correlation {correlation:.2f}, "
             f"choices lose {100 * lost:.1f} %"
         )
     correlation, lost = overall(found)
-    say(
+    yield (
         f"cost model on {threads} threads: median rank correlation {correlation:.2f}, "
         f"its choices lose {100 * lost:.1f} % against the best measured"
     )
     if warning := load_warning(threads):
-        say(warning)
+        yield warning

@@ -3,17 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 
-from ..model_arguments import (
-    add_json_argument,
-    add_model_argument,
-    add_reading_arguments,
-    add_target_argument,
-    read_model,
-)
-from ..terminal import say
+from ..model_arguments import add_model_argument, add_options, add_reading_arguments, read_model
+from ..terminal import answer
 
 HELP = "Report unsupported and slow ops of a model without compiling it"
 KEYWORDS = ("lint", "validate")
@@ -23,8 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_model_argument(parser)
     add_reading_arguments(parser)
-    add_target_argument(parser)
-    add_json_argument(parser)
+    add_options(parser, "target", "json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -43,13 +35,10 @@ def run(args: argparse.Namespace) -> int:
         "checks": list(graph.checks),
         "slow": [asdict(remark) for remark in remarks],
     }
-    if args.json:
-        say(json.dumps(facts))
-        return 0
-    say(f"compiles  {graph.name}: {counted} ops, {graph.get_gflop():.3g} GFLOP")
-    for text in graph.checks:
-        say(f"each run  checks: {text}")
+    lines = [f"compiles  {graph.name}: {counted} ops, {graph.get_gflop():.3g} GFLOP"]
+    lines += [f"each run  checks: {text}" for text in graph.checks]
     for remark in remarks:
         share = f" ({remark.share:.0%} of the work)" if remark.share >= 0.005 else ""
-        say(f"slow      {remark.type} '{remark.op}'{share}: {remark.text}")
+        lines.append(f"slow      {remark.type} '{remark.op}'{share}: {remark.text}")
+    answer(args, facts, lines, 10)
     return 0

@@ -3,17 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import TYPE_CHECKING, Any
 
-from ..model_arguments import (
-    add_json_argument,
-    add_model_argument,
-    add_reading_arguments,
-    model_texts,
-)
+from ..model_arguments import add_model_argument, add_options, add_reading_arguments, model_texts
 from ..run_inputs import input_arrays
-from ..terminal import say
+from ..terminal import answer
 
 if TYPE_CHECKING:
     from ...graph_ir.ir.graph import Graph
@@ -35,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--values", action="store_true", help="also run both with NumPy, on the same random inputs"
     )
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -57,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     }
     if values is not None:
         facts["values"] = values
-    say(json.dumps(facts) if args.json else _text(args, found, values))
+    answer(args, facts, _lines(args, found, values), 4)
     return 0 if found.same else 1
 
 
@@ -98,9 +92,9 @@ def _compare_values(first: Graph, second: Graph, found: GraphDifference) -> list
     return rows
 
 
-def _text(
+def _lines(
     args: argparse.Namespace, found: GraphDifference, values: list[dict[str, Any]] | None
-) -> str:
+) -> list[str]:
     lines = []
     for side, names in ((args.first, found.only_first), (args.second, found.only_second)):
         lines += [f"only in {side}: {name}" for name in names[:SHOWN]]
@@ -116,4 +110,4 @@ def _text(
         verdict = "agree" if row["ok"] else "differ"
         lines.append(f"values of {row['output']} {verdict}: max error {row['max_error']:.3g}")
     lines.append("the graphs are the same" if found.same else "the graphs differ")
-    return "\n".join(lines)
+    return lines

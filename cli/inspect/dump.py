@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -14,8 +13,8 @@ import numpy as np
 from ...base.errors import UserError
 from ...base.whole_file import make_folder, write_array
 from ..file_kinds import TENSORS
-from ..model_arguments import add_file_argument, add_json_argument, add_nodes_argument
-from ..terminal import say
+from ..model_arguments import add_file_argument, add_options
+from ..terminal import answer, table
 
 HELP = "List, compare or save the tensors of a debug dump or a .params file"
 KEYWORDS = ("params", "tensors")
@@ -28,13 +27,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_file_argument(
         parser, "dump", (TENSORS,), "dump folder of `graphc dev debug`, or a .params file"
     )
-    add_nodes_argument(parser)
+    add_options(parser, "nodes")
     parser.add_argument(
         "--against", metavar="DUMP", help="show the difference from the values of another dump"
     )
     parser.add_argument("--output-dir", metavar="DIR", help="write each tensor to DIR/NAME.npy")
     parser.add_argument("--values", action="store_true", help="print the first and last elements")
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -54,10 +53,7 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(
             f"no tensor of '{args.dump}' matches '{args.nodes}'; leave --nodes out to list all"
         )
-    if args.json:
-        say(json.dumps(rows))
-    else:
-        say(_table(rows))
+    answer(args, rows, _lines(rows), 4)
     return 1 if any(row.get("same") is False for row in rows) else 0
 
 
@@ -112,21 +108,17 @@ def _save(folder: Path, name: str, array: Array) -> str:
     return str(folder / f"{stem}.npy")
 
 
-def _table(rows: list[dict[str, Any]]) -> str:
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
     keys = [
         key
         for key in ("name", "type", "min", "max", "mean", "nan", "inf", "difference", "file")
         if any(key in row for row in rows)
     ]
     cells = [keys] + [[_text(row.get(key)) for key in keys] for row in rows]
-    widths = [max(len(line[i]) for line in cells) for i in range(len(keys))]
-    lines = []
-    for number, line in enumerate(cells):
-        padded = (text.ljust(width) for text, width in zip(line, widths, strict=True))
-        lines.append("  ".join(padded).rstrip())
+    for number, line in enumerate(table(cells, left=len(keys))):
+        yield line
         if number and (values := rows[number - 1].get("values")):
-            lines.append(values)
-    return "\n".join(lines)
+            yield from values.splitlines()
 
 
 def _text(value: object) -> str:

@@ -3,21 +3,14 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterator
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
 from ...base.errors import UserError
-from ..model_arguments import (
-    add_json_argument,
-    add_model_argument,
-    add_nodes_argument,
-    add_reading_arguments,
-    model_texts,
-)
-from ..terminal import say
+from ..model_arguments import add_model_argument, add_options, add_reading_arguments, model_texts
+from ..terminal import answer
 
 if TYPE_CHECKING:
     from ...tools.operators import Operand, Operator
@@ -29,9 +22,9 @@ KEYWORDS = ("operators", "nodes", "summary")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_model_argument(parser)
-    add_nodes_argument(parser)
+    add_options(parser, "nodes")
     add_reading_arguments(parser)
-    add_json_argument(parser)
+    add_options(parser, "json")
 
 
 def run(args: argparse.Namespace) -> int:
@@ -45,10 +38,8 @@ def run(args: argparse.Namespace) -> int:
         raise UserError(
             f"no operator of '{args.model}' matches '{args.nodes}'; leave --nodes out to list all"
         )
-    if args.json:
-        say(json.dumps([asdict(op) for op in chosen]))
-    else:
-        say("\n".join(line for op in chosen for line in _operator_lines(op)))
+    lines = (line for op in chosen for line in _operator_lines(op))
+    answer(args, [asdict(op) for op in chosen], lines, 12)
     return 0
 
 

@@ -7,7 +7,7 @@ import json
 
 from ...base.whole_file import write_file
 from ..file_kinds import ARTIFACT
-from ..model_arguments import add_file_argument
+from ..model_arguments import add_file_argument, add_options
 from ..terminal import say
 
 HELP = "Write what a compiled model is made of, as CycloneDX JSON"
@@ -18,10 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the arguments of the command."""
     add_file_argument(parser, "artifact", (ARTIFACT,), "compiled model (.gcm)")
     parser.add_argument("-o", "--output", metavar="FILE", help="the file to write (default: print)")
-    parser.add_argument(
-        "--require-signature", metavar="KEY",
-        help="refuse an artifact that is not signed by this Ed25519 public key (PEM or OpenSSH)",
-    )  # fmt: skip
+    add_options(parser, "signature")
 
 
 def run(args: argparse.Namespace) -> int:

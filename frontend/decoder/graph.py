@@ -47,16 +47,20 @@ def decoder_graph(
     past: Size,
     cache: DType = F32,
     kept: Size | None = None,
+    wanted: Size | None = None,
 ) -> Graph:
     """Return the graph of a decoder for `new` tokens after `past` ones. Raise UserError for a missing or misshapen
     weight.
 
     `cache`: the type of keys and values, f32, f16, bf16 or s8. `kept`: the old tokens that layers with a window have,
-    any number up to `past` by default.
+    any number up to `past` by default. `wanted`: the tokens whose logits are wanted, any number of the new ones by
+    default.
     """
     if kept is None:
         kept = past if isinstance(past, int) else size(Symbol("W", 0, bounds(past)[1]))
-    return Decoder(config, weights, new, past, kept, cache).graph()
+    decoder = Decoder(config, weights, new, past, kept, cache)
+    decoder.wanted = wanted or decoder.wanted
+    return decoder.graph()
 
 
 class Decoder:
@@ -77,12 +81,13 @@ class Decoder:
         self.angles: dict[Rotary, tuple[GraphTensor, GraphTensor]] = {}
         self.presents: list[GraphTensor] = []
         self.outer: tuple[Size, Size] = 1, new  # sequences, and new tokens of each
+        self.wanted = size(Symbol("K", 1, bounds(new)[1]))  # tokens whose logits are results
         self._read: set[str] = set()  # names of weights
 
     def graph(self) -> Graph:
         """Build all of it."""
         config, build = self.config, self.build
-        graph, count = build.graph, size(Symbol("K", 1, bounds(self.new)[1]))
+        graph, count = build.graph, self.wanted
         x = graph.make_input(LogicalTensor(F32, (*self.outer, config.width)), EMBEDDINGS)
         rows = self.select_rows(count)
         x = build.reshaped(x, (self.new, config.width))

@@ -9,7 +9,7 @@ from ...base.dims import Size, Symbol, bounds, size
 from ...base.dtypes import F32
 from ...graph_ir.ir.graph import Graph
 from ..decoder.caches import caches
-from ..decoder.graph import EMBEDDINGS, decoder_graph
+from ..decoder.graph import EMBEDDINGS, ROWS, decoder_graph
 from ..shape_spec import InputSpec, check_inputs
 from .decoder import decoder_config
 from .split import read_gguf
@@ -37,7 +37,8 @@ def load_gguf(path: Path, inputs: Mapping[str, InputSpec]) -> Graph:
     config = decoder_config(file, max(bounds(past)[1] + 1, bounds(new)[1]))
     first = inputs.get(kept[0].past)
     cache = F32 if first is None else first.dtype
-    graph = decoder_graph(config, file.tensors, new, past, cache, window)
+    wanted = _size_of(inputs, ROWS, 0)
+    graph = decoder_graph(config, file.tensors, new, past, cache, window, wanted)
     check_inputs(graph, inputs)
     return graph
 

@@ -33,6 +33,11 @@ def files(tmp_path: Path) -> dict[str, str]:
     (tmp_path / "saved").mkdir()
     (tmp_path / "saved" / "saved_model.pb").write_bytes(b"\x08\x01")
     (tmp_path / "empty").mkdir()
+    (tmp_path / "decoder").mkdir()
+    for name in ("config.json", "model.safetensors"):
+        (tmp_path / "decoder" / name).write_bytes(b"{}")
+    (tmp_path / "exported").mkdir()
+    (tmp_path / "exported" / "genai_config.json").write_bytes(b"{}")
     found = {path.name: str(path) for path in tmp_path.iterdir()}
     assert main(["compile", tiny(tmp_path), "-q", "-o", str(tmp_path / "m.gcm")]) == 0
     return {**found, "tiny.onnx": tiny(tmp_path), "m.gcm": str(tmp_path / "m.gcm")}
@@ -49,6 +54,7 @@ KINDS = {
     "notes.txt": ("unknown", "a file of no format that graphc knows"),
     "saved": ("", "a TensorFlow SavedModel"),
     "empty": ("unknown", "a folder"),
+    **dict.fromkeys(("decoder", "exported"), ("folder", "a folder of a language model")),
 }
 
 

@@ -9,11 +9,14 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
+from graphc.cli.command_tree import parser_of
+from graphc.cli.file_kinds import FOLDER, MODEL
 from graphc.cli.model_arguments import (
     add_compile_arguments,
     compile_options,
     model_texts,
 )
+from graphc.cli.parser import walk
 
 
 def parse(*words: str) -> argparse.Namespace:
@@ -102,3 +105,17 @@ def test_malformed_constants_and_attributes(
     with pytest.raises(UserError) as caught:
         model_texts(argparse.Namespace(input=[], constants=const, attrs=attr))
     assert str(caught.value) == message
+
+
+def test_the_help_of_a_model_names_what_a_command_takes() -> None:
+    """GGUF files are models everywhere; a folder of Transformers where the command takes one."""
+    seen = set()
+    for command in walk(parser_of()):
+        files = command.get_default("files") or {}
+        for action in command.positionals:
+            takes = files.get(action.dest, ())
+            if MODEL in takes or FOLDER in takes:
+                seen.add(command.prog)
+                assert ".gguf" in str(action.help) or "GGUF" in str(action.help), command.prog
+                assert ("Transformers" in str(action.help)) == (FOLDER in takes), command.prog
+    assert {"graphc compile", "graphc bench", "graphc generate", "graphc inspect diff"} <= seen

@@ -17,6 +17,7 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.lab.read import read_problem
 from graphc.tools.submodel import write_reproducer
 from support.control import counted, made
+from support.gguf_files import TinyDecoder
 
 
 def network(folder: Path) -> str:
@@ -108,3 +109,45 @@ def test_a_second_run_measures_what_the_first_did_not(
     assert found["problems"] == [] and len(found["known"]) == 2
     assert cli.main([*args, "--json", "--again"]) == 0
     assert len(json.loads(capsys.readouterr().out)["problems"]) == 2
+
+
+def dynamic_model(name: str, folder: Path) -> str:
+    """A decoder of a GGUF file, with a mixture of experts or without, or a matmul of any number of rows."""
+    if name != "rows":
+        experts = {"experts": 4} if name == "experts" else {}
+        sizes = {"layers": 1, "width": 32, "heads": 2, "kv_heads": 1, "hidden": 32}
+        decoder = TinyDecoder("llama", kinds=("q8_0",), **sizes, **experts)
+        return str(decoder.write(folder / "x.gguf")[0])
+    ends = [
+        helper.make_tensor_value_info(key, TensorProto.FLOAT, ["B", n])
+        for key, n in (("x", 24), ("y", 40))
+    ]
+    weight = numpy_helper.from_array(np.ones((24, 40), np.float32), "w")
+    node = helper.make_node("MatMul", ["x", "w"], ["y"], "fc")
+    graph = helper.make_graph([node], "net", ends[:1], ends[1:], [weight])
+    opset = [helper.make_opsetid("", 17)]
+    path = folder / "rows.onnx"
+    path.write_bytes(
+        helper.make_model(graph, opset_imports=opset, ir_version=9).SerializeToString()
+    )
+    return str(path)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("rows", "matmul m=1..2147483647n40k24 f32"),
+        ("decoder", "matmul m=1..512n32k32 f32xu8g32"),
+        ("experts", "matmul e4m=1..1024n32k32 f32xu8g32"),
+    ],
+)
+def test_kernels_of_dynamic_sizes_are_measured_at_those_of_the_command_line(
+    name: str, problem: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, store = dynamic_model(name, tmp_path), str(tmp_path / "tuning.sqlite")
+    size = "B=3" if name == "rows" else "T=3"
+    args = ["tune", model, "--tuning", store, "--seconds", "0", "--json", "--threads", "1"]
+    assert cli.main([*args, "--size", size]) == 0
+    out, err = capsys.readouterr()
+    assert problem in [row["problem"] for row in json.loads(out)["problems"]]
+    assert ("runs at" in err) == (name != "rows")  # what nobody gave is small, and is printed

@@ -130,6 +130,21 @@ def test_a_node_whose_sizes_are_made_of_those_of_the_model(node: str, tmp_path: 
     assert found.shape[:2] == ((6, 96) if node == "matmul_nbits_6" else (1, 3))
 
 
+@pytest.mark.parametrize("node", ["matmul_nbits_6", "mul_10.fused"])
+def test_rows_of_experts_are_sorted_and_of_every_expert(node: str, tmp_path: Path) -> None:
+    """As models sort them: rows in any order, or of two experts, would be measured on other paths."""
+    path, _ = TinyDecoder("qwen3moe", layers=1, experts=8).write(tmp_path / "x.gguf")
+    problem = read_problem(f"{path}:decoder.{node}")
+    named = {name: one.experts for name, one in problem.inputs.items() if one.experts}
+    ((name, count),) = named.items()
+    for tokens in (1, 3, 12):
+        sizes = {"T": tokens}
+        experts = problem.arrays(sizes)[name].tolist()
+        assert experts == sorted(experts) and len(set(experts)) == min(count, len(experts)) == min(
+            8, 2 * tokens
+        )
+
+
 @pytest.mark.parametrize(
     ("text", "canonical"),
     [

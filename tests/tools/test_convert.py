@@ -12,6 +12,7 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from graphc.base.dims import Symbol, size
 from graphc.base.dtypes import S32
 from graphc.base.errors import UnsupportedError, UserError
 from graphc.frontend import format_of, load
@@ -22,6 +23,7 @@ from graphc.graph_ir.ir.logical_tensor import LogicalTensor
 from graphc.graph_ir.text.printer import print_graph
 from graphc.tools.convert import Conversion, convert
 from support.compiled import run_native
+from support.gguf_files import TinyDecoder
 from support.networks import NETWORKS, arrays_of, attention, perceptron
 from support.process import ROOT
 
@@ -203,3 +205,33 @@ def test_sizes_that_a_format_needs_to_know_are_named_with_what_to_give(
         convert(start, target, tmp_path / f"m.{target}")
     spec = str(caught.value).rpartition(" --input x=")[2]
     assert convert(start, target, tmp_path / f"m.{target}", {"x": spec}).graph is not None
+
+
+@pytest.mark.parametrize("target", ["onnx", "hlo", "ge"])
+def test_ops_that_a_format_lacks_are_named_before_sizes_that_would_not_help(
+    target: str, tmp_path: Path
+) -> None:
+    path, _ = TinyDecoder("llama", layers=1).write(tmp_path / "x.gguf")
+    with pytest.raises(UnsupportedError, match=r"cannot express: cached_attention \(1x\)"):
+        convert(path, target, tmp_path / f"m{FORMATS[target].suffix}")
+    assert [one.name for one in tmp_path.iterdir()] == ["x.gguf"]
+
+
+def test_every_size_of_a_decoder_may_be_a_number(tmp_path: Path) -> None:
+    """As the message of a format that needs numbers says: the tokens whose logits are wanted, too."""
+    path, _ = TinyDecoder("llama", layers=1).write(tmp_path / "x.gguf")
+    with pytest.raises(UnsupportedError, match="tvm needs numbers") as caught:
+        convert(path, "tvm", tmp_path / "m.json")
+    given = str(caught.value).split(" --input ")[1:]
+    specs = dict(text.strip().split("=", 1) for text in given)
+    assert load(path, specs).inputs[1].outputs[0].details.plain_dims == (64,)
+
+
+def test_a_format_of_numbers_says_what_to_give(tmp_path: Path) -> None:
+    graph = Graph("open")
+    x = graph.make_input(LogicalTensor(S32, (size(Symbol("B")), 4)), "x")
+    graph.make_output(graph.make("neg", [x]).outputs[0])
+    start = tmp_path / "start.graph"
+    start.write_text(print_graph(graph, full=True))
+    with pytest.raises(UnsupportedError, match="tvm needs numbers for dynamic dimensions here"):
+        convert(start, "tvm", tmp_path / "m.json")
