@@ -44,7 +44,7 @@ def _size_text(value: object) -> str:
     """Return a dynamic size as JSON has it."""
     if isinstance(value, Dim):
         return str(value)
-    raise TypeError(f"{type(value).__name__} is no fact")
+    raise TypeError(f"a fact must be plain or a size, got {type(value).__name__}")
 
 
 def warn_of_load(threads: int) -> None:

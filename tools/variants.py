@@ -364,7 +364,7 @@ def _formats(op: Op) -> FormatChoice:
 def op_alone(
     op: Op, choice: FormatChoice | None = None, sizes: Mapping[str, int] = MappingProxyType({})
 ) -> Op:
-    """Return the op in a graph of its own, its operands in the formats of `choice` or in those it has, with numbers for
+    """Return the op alone in a graph, its operands in the formats of `choice` or in those it has, with numbers for
     dynamic `sizes`, if given."""
     choice = choice or _formats(op)
     graph = Graph("alone")

@@ -1,4 +1,4 @@
-"""What commands print fits a terminal."""
+"""Rows that commands print fit a terminal."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ def test_a_node_whose_sizes_are_made_of_those_of_the_model(node: str, tmp_path: 
 
 @pytest.mark.parametrize("node", ["matmul_nbits_6", "mul_10.fused"])
 def test_rows_of_experts_are_sorted_and_of_every_expert(node: str, tmp_path: Path) -> None:
-    """As models sort them: rows in any order, or of two experts, would be measured on other paths."""
+    """Models sort them: rows in any order, or of two experts, would be measured on other paths."""
     path, _ = TinyDecoder("qwen3moe", layers=1, experts=8).write(tmp_path / "x.gguf")
     problem = read_problem(f"{path}:decoder.{node}")
     named = {name: one.experts for name, one in problem.inputs.items() if one.experts}

@@ -218,7 +218,7 @@ def test_ops_that_a_format_lacks_are_named_before_sizes_that_would_not_help(
 
 
 def test_every_size_of_a_decoder_may_be_a_number(tmp_path: Path) -> None:
-    """As the message of a format that needs numbers says: the tokens whose logits are wanted, too."""
+    """The message of a format that needs numbers lists the tokens whose logits are wanted, too."""
     path, _ = TinyDecoder("llama", layers=1).write(tmp_path / "x.gguf")
     with pytest.raises(UnsupportedError, match="tvm needs numbers") as caught:
         convert(path, "tvm", tmp_path / "m.json")
