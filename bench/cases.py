@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -80,36 +79,20 @@ def specs_of(arrays: Mapping[str, Array]) -> dict[str, str]:
     }
 
 
-def case_of(
+def model_bytes(
     name: str,
     nodes: Sequence[Any],
-    weights: Sequence[Any],
-    inputs: Mapping[str, tuple[int, ...]],
-    result: str,
-    shape: tuple[int, ...],
-    types: Mapping[str, int] = MappingProxyType({}),
-    others: Mapping[str, tuple[int, ...]] = MappingProxyType({}),
-) -> Case:
-    """The case of ONNX nodes and initializers with an f32 result of `shape`, and others with theirs.
+    inputs: Sequence[Any],
+    outputs: Sequence[Any],
+    constants: Sequence[Any],
+    opset: int = OPSET,
+    ir_version: int = IR_VERSION,
+) -> bytes:
+    """Return the ONNX model of nodes, declared inputs and outputs, and initializers."""
+    from onnx import helper
 
-    `types`: of inputs that are not f32.
-    """
-    from onnx import TensorProto, helper
-
-    graph = helper.make_graph(
-        list(nodes),
-        name,
-        [
-            helper.make_tensor_value_info(i, types.get(i, TensorProto.FLOAT), s)
-            for i, s in inputs.items()
-        ],
-        [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, dims)
-            for name, dims in {result: shape, **others}.items()
-        ],
-        list(weights),
-    )
-    domains = {"": OPSET} | {node.domain: 1 for node in nodes if node.domain}
-    opsets = [helper.make_opsetid(*pair) for pair in domains.items()]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    return Case(name, model.SerializeToString(), inputs)
+    graph = helper.make_graph(nodes, name, inputs, outputs, constants)
+    domains = sorted({node.domain for node in nodes} - {""})
+    opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(one, 1) for one in domains)]
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=ir_version)
+    return bytes(model.SerializeToString())

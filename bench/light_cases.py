@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -14,7 +13,7 @@ from ..frontend import load
 from ..graph_ir.inspect.compare import relative_rms
 from ..graph_ir.inspect.lowered_model import lowered_model
 from ..graph_ir.schedule.context import LowerContext
-from .cases import MIN_NOISE, Array, Case, case_of
+from .cases import MIN_NOISE, Case
 from .networks.net import Net
 
 BLOCK = 32
@@ -43,34 +42,16 @@ def in_bf16(label: str, made: Callable[[], Net]) -> Case:
 
 def in_four_bits(label: str, m: int, n: int, k: int, rounds: bool) -> Case:
     """A MatMulNBits, whose activations may be rounded to 8 bits if `rounds`, else are f32; and its f32 model."""
-    from onnx import helper, numpy_helper
-
     rng = np.random.default_rng(0)
     numbers = rng.integers(0, 16, (n, k // BLOCK, BLOCK), dtype=np.uint8)
     scales = (rng.random((n, k // BLOCK, 1), np.float32) + 0.5) / np.float32(4 * k**0.5)
-    weights = {
-        "numbers": numbers[..., ::2] | numbers[..., 1::2] << 4,
-        "scales": scales.reshape(n, -1),
-    }
-    attrs: dict[str, Any] = {
-        "K": k,
-        "N": n,
-        "bits": 4,
-        "block_size": BLOCK,
-        "accuracy_level": 4 if rounds else 1,
-    }
-    packed = helper.make_node(
-        "MatMulNBits", ["x", *weights], ["y"], "matmul", domain="com.microsoft", **attrs
-    )
+    packed, origin = (Net.of_rows(label, m, k) for _ in range(2))
     real = ((numbers.astype(np.float32) - 8) * scales).reshape(n, k).T
-    matmul = helper.make_node("MatMul", ["x", "w"], ["y"], "matmul")
-
-    def case(node: object, values: dict[str, Array]) -> Case:
-        constants = [
-            numpy_helper.from_array(np.ascontiguousarray(x), name) for name, x in values.items()
-        ]
-        return case_of(label, [node], constants, {"x": (m, k)}, "y", (m, n))
-
-    origin = case(matmul, {"w": real}).onnx()
+    origin.result = origin.matmul("x", origin.constant(np.ascontiguousarray(real)), n)
+    weights = [numbers[..., ::2] | numbers[..., 1::2] << 4, scales.reshape(n, -1)]
+    packed.result = packed.node(
+        "MatMulNBits", ["x", *map(packed.constant, weights)], (m, n), domain="com.microsoft",
+        K=k, N=n, bits=4, block_size=BLOCK, accuracy_level=4 if rounds else 1,
+    )  # fmt: skip
     noise = ROUNDED_NOISE if rounds else MIN_NOISE
-    return replace(case(packed, weights), origin=origin, noise=noise)
+    return replace(packed.case(), origin=origin.case().onnx(), noise=noise)

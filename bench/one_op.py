@@ -28,7 +28,7 @@ import numpy as np
 from ..base.dtypes import DType, by_name
 from ..base.errors import InternalError
 from ..base.records import dataclass
-from .cases import Array, Case
+from .cases import Array, Case, model_bytes
 
 OPSET, IR_VERSION = 20, 10
 CONVOLUTIONS = ("Conv", "ConvInteger", "ConvTranspose")
@@ -131,19 +131,14 @@ def _model(name: str, op: str, operands: OneOp, attrs: dict[str, Any]) -> bytes:
 
     results = [f"y{i}" for i in range(attrs.pop("results", 1))]
     node = helper.make_node(op, operands.names, results, "op", **attrs)
-    graph = helper.make_graph(
-        [node],
-        name,
-        [
-            helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
-            for key, x in operands.inputs.items()
-        ],
-        [helper.make_empty_tensor_value_info(result) for result in results],
-        [numpy_helper.from_array(x, key) for key, x in operands.constants.items()],
-    )
-    opsets = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-    return bytes(shape_inference.infer_shapes(model, True, True, True).SerializeToString())
+    inputs = [
+        helper.make_tensor_value_info(key, helper.np_dtype_to_tensor_dtype(x.dtype), x.shape)
+        for key, x in operands.inputs.items()
+    ]
+    outputs = [helper.make_empty_tensor_value_info(result) for result in results]
+    constants = [numpy_helper.from_array(x, key) for key, x in operands.constants.items()]
+    model = model_bytes(name, [node], inputs, outputs, constants, OPSET, IR_VERSION)
+    return bytes(shape_inference.infer_shapes(model, True, True, True))
 
 
 def _gflop(op: str, model: bytes) -> float:

@@ -26,6 +26,7 @@ import numpy as np
 from ..base.records import dataclass
 from .cases import Case
 from .networks import TRANSFORMERS
+from .networks.net import Net
 
 ROUNDS, SECONDS, IDLE_SECONDS = 5, 2.0, 2.0
 TINY = "tiny.onnx"
@@ -55,7 +56,7 @@ def shares(engine: str, case: Case) -> Shares:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "model.onnx"
         path.write_bytes(case.onnx())
-        (Path(folder) / TINY).write_bytes(tiny_model().SerializeToString())
+        (Path(folder) / TINY).write_bytes(tiny_model())
         start = partial(_Worker, engine, path, {**os.environ, "GRAPHC_CACHE_DIR": folder})
         with start(1) as first:  # leaves the model in the cache
             first.run()
@@ -253,16 +254,11 @@ def _iree() -> _Load:
     return loaded
 
 
-def tiny_model() -> Any:
+def tiny_model() -> bytes:
     """Return an ONNX model of one element."""
-    from onnx import TensorProto, helper
-
-    value = helper.make_tensor_value_info
-    graph = helper.make_graph(
-        [helper.make_node("Relu", ["x"], ["y"])], "tiny",
-        [value("x", TensorProto.FLOAT, [1])], [value("y", TensorProto.FLOAT, [1])],
-    )  # fmt: skip
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    net = Net.of_rows("tiny", 1)
+    net.result = net.relu("x")
+    return net.case().onnx()
 
 
 ENGINES: Mapping[str, Callable[[], _Load]] = {

@@ -8,67 +8,41 @@ from functools import partial
 
 import numpy as np
 
-from .cases import Case, case_of
+from .cases import Case
 from .dynamic_case import DynamicCase
 from .dynamic_cases import dynamic_cases
 from .networks import NETWORKS, TRANSFORMERS
-from .networks.net import ConvLayer, one_layer
+from .networks.net import ConvLayer, Net, one_layer
 from .one_op import one_op_case
 from .op_cases import op_lines
-from .quantized import quantized_cases
+from .quantized import dense, quantized_cases
 from .torch_networks import TorchCase, torch_cases
 
 
-def mlp(name: str, batch: int, sizes: Sequence[int], relu: bool = True) -> Case:
-    """Dense layers with constant weights; with `relu`, bias and ReLU after each, the last included."""
-    from onnx import helper, numpy_helper
-
-    rng = np.random.default_rng(0)
-    nodes, weights, current = [], [], "x"
-    for layer, (k, n) in enumerate(zip(sizes, sizes[1:], strict=False)):
-        weight = rng.standard_normal((k, n), dtype=np.float32) * np.float32((2.0 / k) ** 0.5)
-        weights.append(numpy_helper.from_array(weight, f"w{layer}"))
-        nodes.append(
-            helper.make_node("MatMul", [current, f"w{layer}"], [f"mm{layer}"], f"fc{layer}")
-        )
-        current = f"mm{layer}"
-        if relu:
-            bias = rng.standard_normal(n, dtype=np.float32) * np.float32(0.1)
-            weights.append(numpy_helper.from_array(bias, f"b{layer}"))
-            nodes.append(
-                helper.make_node("Add", [current, f"b{layer}"], [f"add{layer}"], f"bias{layer}")
-            )
-            nodes.append(helper.make_node("Relu", [f"add{layer}"], [f"relu{layer}"], f"act{layer}"))
-            current = f"relu{layer}"
-    return case_of(name, nodes, weights, {"x": (batch, sizes[0])}, current, (batch, sizes[-1]))
+def mlp(name: str, batch: int, sizes: Sequence[int]) -> Case:
+    """Dense layers with constant weights, bias and ReLU after each, the last included."""
+    net = dense(batch, sizes)
+    net.name, net.result = name, net.relu(net.result)
+    return net.case()
 
 
 def matmul(m: int, n: int, k: int) -> Case:
     """One matmul with a constant right-hand side."""
-    return mlp(f"{m}x{n}x{k}", m, (k, n), relu=False)
+    net = Net.of_rows(f"{m}x{n}x{k}", m, k)
+    net.result = net.matmul("x", net.random(k, n, scale=k**-0.5), n)
+    return net.case()
 
 
 def attention(name: str, batch: int, sequence: int, hidden: int, heads: int) -> Case:
     """Q[B,A,S,d] x K[B,A,d,S] / sqrt(d) + mask[B,1,1,S], softmax, x V[B,A,S,d], transposed to [B,S,A,d]."""
-    from onnx import helper, numpy_helper
-
-    d = hidden // heads
-    scale = numpy_helper.from_array(np.array([d**0.5], np.float32), "scale")
-    nodes = [
-        helper.make_node("MatMul", ["q", "k"], ["qk"], "qk"),
-        helper.make_node("Div", ["qk", "scale"], ["scaled"], "scaled"),
-        helper.make_node("Add", ["scaled", "mask"], ["masked"], "masked"),
-        helper.make_node("Softmax", ["masked"], ["p"], "softmax", axis=-1),
-        helper.make_node("MatMul", ["p", "v"], ["pv"], "pv"),
-        helper.make_node("Transpose", ["pv"], ["y"], "transpose", perm=[0, 2, 1, 3]),
-    ]
-    inputs = {
-        "q": (batch, heads, sequence, d),
-        "k": (batch, heads, d, sequence),
-        "mask": (batch, 1, 1, sequence),
-        "v": (batch, heads, sequence, d),
-    }
-    return case_of(name, nodes, [scale], inputs, "y", (batch, sequence, heads, d))
+    d, rows = hidden // heads, (batch, heads, sequence, hidden // heads)
+    shapes = {"q": rows, "k": (batch, heads, d, sequence), "mask": (batch, 1, 1, sequence)}
+    net = Net.of_inputs(name, **shapes, v=rows)
+    scale = net.constant(np.array([d**0.5], np.float32))
+    scores = net.pair("Div", net.matmul("q", "k", sequence), scale)
+    weights = net.act(net.pair("Add", scores, "mask"), "Softmax", axis=-1)
+    net.result = net.transpose(net.matmul(weights, "v", d), (0, 2, 1, 3))
+    return net.case()
 
 
 BATCHES = (32, 64, 128, 256, 512)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from .terminal import answer, table, warn_of_load, wrapped
 if TYPE_CHECKING:
     from ..driver.stages import Compilation
     from ..tools.profile import KernelTime, Profile
-    from ..tools.profile_summary import TypeTime
+    from ..tools.profile_summary import Cell
 
 HELP = "Time every kernel of a running model against this machine's roofline"
 KEYWORDS = ("perf", "time", "trace", "report", "html", "visualize")
@@ -98,7 +98,7 @@ def lines(found: Profile, verbose: bool, compilation: Compilation | None = None)
     """Yield the total, the time by type of op, and the kernels, longest first; with `verbose` all about each, and what
     bounds the longest."""
     from ..tools.hot_loop.verdict import verdicts
-    from ..tools.profile_summary import by_type, headline
+    from ..tools.profile_summary import headline, kernel_cells, type_cells
 
     whole = headline(found)
     sizes = f", {sizes_text(found.sizes)}" if found.sizes else ""
@@ -109,13 +109,12 @@ def lines(found: Profile, verbose: bool, compilation: Compilation | None = None)
     threads = "1 thread" if found.threads == 1 else f"{found.threads} threads"
     yield f"{found.model}: {threads}, {found.roofline.isa}, median of {found.runs} runs{sizes}"
     yield ""
-    yield from table([TYPE_COLUMNS, *_type_rows(by_type(found), found)])
+    types = [[row.get(name, ("", None))[0] for name in TYPE_COLUMNS] for row in type_cells(found)]
+    yield from table([TYPE_COLUMNS, *types])
     yield ""
-    busy = found.busy()
     kernels = sorted(found.kernels, key=lambda kernel: -kernel.seconds)
     shown = kernels if verbose else kernels[:MAX_KERNELS]
-    rows = [_row(k, found.seconds, busy.get(k.node, 0.0)) for k in shown]
-    yield from table([COLUMNS, *rows])
+    yield from table([COLUMNS, *map(_kernel_row, kernel_cells(found)[: len(shown)])])
     if others := kernels[len(shown) :]:
         spent = sum(k.seconds for k in others)
         yield (
@@ -134,46 +133,12 @@ def lines(found: Profile, verbose: bool, compilation: Compilation | None = None)
 TYPE_COLUMNS = ("time", "share", "kernels", "GFLOP/s", "GB/s", "of roof", "op type")
 
 
-def _type_rows(types: Sequence[TypeTime], found: Profile) -> list[tuple[str, ...]]:
-    from ..tools.profile_summary import unattributed
-
-    total = max(found.seconds, 1e-12)
-    rows: list[tuple[str, ...]] = [
-        (
-            shown_time(x.seconds),
-            f"{100 * x.seconds / total:.1f} %",
-            str(x.kernels),
-            f"{x.gflop / max(x.seconds, 1e-12):.1f}",
-            f"{x.nbytes / 1e9 / max(x.seconds, 1e-12):.1f}",
-            f"{100 * x.of_roof:.0f} %",
-            x.type,
-        )
-        for x in types
-    ]
-    others = [("outside kernels", found.outside)]
-    if missing := unattributed(found):
-        others.append(("unattributed: runs vary", missing))
-    rows += [
-        (shown_time(seconds), f"{100 * seconds / total:.1f} %", "", "", "", "", name)
-        for name, seconds in others
-    ]
-    return rows
-
-
 COLUMNS = ("time", "share", "GFLOP/s", "GB/s", "of roof", "busy", "kernel of node")
 
 
-def _row(kernel: KernelTime, total: float, busy: float) -> tuple[str, ...]:
-    seconds = max(kernel.seconds, 1e-12)
-    return (
-        shown_time(kernel.seconds),
-        f"{100 * kernel.seconds / total:.1f} %",
-        f"{kernel.gflop / seconds:.1f}",
-        f"{kernel.nbytes / 1e9 / seconds:.1f}",
-        f"{100 * kernel.of_roof:.0f} % {kernel.roof}",
-        f"{100 * busy:.0f} %",
-        kernel.node,
-    )
+def _kernel_row(row: Mapping[str, Cell]) -> list[str]:
+    *measured, (roof, _), (busy, _) = (row[name] for name in (*COLUMNS[:4], "of roof", "busy"))
+    return [*(text for text, _ in measured), f"{roof} {row['roof'][0]}", busy, row["node"][0]]
 
 
 def _conditions(found: Profile) -> list[str]:

@@ -10,11 +10,12 @@ import numpy as np
 
 from ..base.aligned_memory import aligned_copy
 from ..base.dims import Size, Symbol, evaluate, symbols_of
+from ..base.dtypes import DType
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..graph_ir.ir.graph import Graph
 from ..runtime.abi import ALIGNMENT
-from .program import Array, Operand
+from .program import Array, Operand, Program
 
 MAX_BYTES = 8 << 30
 
@@ -60,6 +61,20 @@ class Problem:
     def gop(self, sizes: Mapping[str, int]) -> float:
         """Return 1e9 operations of one run."""
         return evaluate(self.operations, sizes) / 1e9
+
+
+def problem_of(
+    program: Program,
+    result: str,
+    operations: Size = 0,
+    node: str = "",
+    multiplied: str = "f32",
+    dtype: DType | None = None,
+) -> Problem:
+    """Return the problem of a finished program with this result, of the program's type or another."""
+    model, inputs = program.model(result, dtype), program.inputs
+    sizes = measured_sizes(inputs)
+    return Problem(program.name, model, inputs, operations, node, multiplied, sizes)
 
 
 def measured_sizes(operands: Mapping[str, Operand]) -> tuple[dict[str, int], ...]:

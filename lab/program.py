@@ -12,11 +12,12 @@ from ..base.aligned_memory import aligned_copy
 from ..base.dims import Size, evaluate
 from ..base.dtypes import DType
 from ..base.records import dataclass
+from ..bench.cases import model_bytes
+from ..bench.one_op import IR_VERSION, OPSET
 from ..graph_ir.inspect.experts import sorted_experts
 from ..runtime.abi import ALIGNMENT
 
 Array = np.ndarray[Any, Any]
-OPSET, IR_VERSION = 20, 10
 
 
 @dataclass(frozen=True)
@@ -112,17 +113,11 @@ class Program:
         """Return the model with one result, of the problem's type or another."""
         from onnx import helper
 
-        graph = helper.make_graph(
-            self._nodes,
-            self.name,
-            [_declared(name, operand) for name, operand in self.inputs.items()],
-            [helper.make_tensor_value_info(result, _onnx_type(dtype or self.dtype), None)],
-            self._constants,
+        inputs = [_declared(name, operand) for name, operand in self.inputs.items()]
+        outputs = [helper.make_tensor_value_info(result, _onnx_type(dtype or self.dtype), None)]
+        return model_bytes(
+            self.name, self._nodes, inputs, outputs, self._constants, OPSET, IR_VERSION
         )
-        others = sorted({node.domain for node in self._nodes} - {""})
-        opsets = [helper.make_opsetid("", OPSET), *(helper.make_opsetid(one, 1) for one in others)]
-        model = helper.make_model(graph, opset_imports=opsets, ir_version=IR_VERSION)
-        return bytes(model.SerializeToString())
 
 
 def _declared(name: str, operand: Operand) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from ..base.durations import shown_time
 from ..base.records import dataclass
 from .profile import KernelTime, Profile
 
@@ -67,6 +68,63 @@ def by_type(profile: Profile) -> list[TypeTime]:
         groups[type_of(kernel.ops)].append(kernel)
     found = [_together(name, kernels) for name, kernels in groups.items()]
     return sorted(found, key=lambda one: -one.seconds)
+
+
+Cell = tuple[str, float | None]
+"""Text of a table, and the number that its column is sorted by; None for a name."""
+
+
+def kernel_cells(profile: Profile) -> list[dict[str, Cell]]:
+    """Return the rows of a table of kernels, the longest first, by heading."""
+    busy = profile.busy()
+    kernels = sorted(profile.kernels, key=lambda kernel: -kernel.seconds)
+    return [
+        {
+            "node": (k.node, None),
+            "type": (type_of(k.ops), None),
+            "roof": (k.roof, None),
+            "busy": _percent(busy.get(k.node, 0.0), 0),
+            **_measured_cells(k, profile),
+        }
+        for k in kernels
+    ]
+
+
+def type_cells(profile: Profile) -> list[dict[str, Cell]]:
+    """Return the rows of a table of the types of ops, the longest first, by heading; then the time in no kernel."""
+    rows: list[dict[str, Cell]] = [
+        {
+            "op type": (x.type, None),
+            "kernels": (str(x.kernels), float(x.kernels)),
+            **_measured_cells(x, profile),
+        }
+        for x in by_type(profile)
+    ]
+    others = {"outside kernels": profile.outside, "unattributed: runs vary": unattributed(profile)}
+    for name, seconds in others.items():
+        if seconds or name == "outside kernels":
+            rows.append({"op type": (name, None), **_time_cells(seconds, profile)})
+    return rows
+
+
+def _measured_cells(x: KernelTime | TypeTime, profile: Profile) -> dict[str, Cell]:
+    seconds = max(x.seconds, 1e-12)
+    gflops, gbytes = x.gflop / seconds, x.nbytes / 1e9 / seconds
+    return {
+        **_time_cells(x.seconds, profile),
+        "GFLOP/s": (f"{gflops:.1f}", gflops),
+        "GB/s": (f"{gbytes:.1f}", gbytes),
+        "of roof": _percent(x.of_roof, 0),
+    }
+
+
+def _time_cells(seconds: float, profile: Profile) -> dict[str, Cell]:
+    share = seconds / max(profile.seconds, 1e-12)
+    return {"time": (shown_time(seconds), seconds), "share": _percent(share, 1)}
+
+
+def _percent(share: float, digits: int) -> Cell:
+    return f"{100 * share:.{digits}f} %", share
 
 
 def profile_facts(profile: Profile) -> dict[str, Any]:

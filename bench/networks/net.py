@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from ...base.records import dataclass
-from ..cases import Array, Case, case_of
+from ..cases import Array, Case, model_bytes
 
 CLASSES = 1000
 MIN_CHANNELS = 8
@@ -67,8 +66,13 @@ class Net:
     @classmethod
     def of_rows(cls, name: str, *shape: int) -> Net:
         """A network whose input is any array: the tokens of a sequence."""
+        return cls.of_inputs(name, x=shape)
+
+    @classmethod
+    def of_inputs(cls, name: str, **shapes: tuple[int, ...]) -> Net:
+        """A network of several f32 inputs."""
         net = cls(name, 1)
-        net._shapes["x"] = net._inputs["x"] = shape
+        net._shapes, net._inputs = dict(shapes), dict(shapes)
         return net
 
     @classmethod
@@ -76,8 +80,7 @@ class Net:
         """A network of s64 inputs: the ids of tokens and what says which of them count."""
         from onnx import TensorProto
 
-        net = cls(name, 1)
-        net._shapes, net._inputs = dict(shapes), dict(shapes)
+        net = cls.of_inputs(name, **shapes)
         net._types = dict.fromkeys(shapes, TensorProto.INT64)
         return net
 
@@ -87,12 +90,18 @@ class Net:
 
     def case(self) -> Case:
         """The finished model."""
-        others = {name: self.shape(name) for name in self.others}
-        case = case_of(
-            self.name, self._nodes, self._weights, self._inputs, self.result,
-            self.shape(self.result), self._types, others,
-        )  # fmt: skip
-        return replace(case, given=self.given)
+        from onnx import TensorProto, helper
+
+        inputs = [
+            helper.make_tensor_value_info(name, self._types.get(name, TensorProto.FLOAT), shape)
+            for name, shape in self._inputs.items()
+        ]
+        outputs = [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, self.shape(name))
+            for name in (self.result, *self.others)
+        ]
+        model = model_bytes(self.name, self._nodes, inputs, outputs, self._weights)
+        return Case(self.name, model, self._inputs, self.given)
 
     def shape(self, x: str) -> tuple[int, ...]:
         """The shape of a value."""

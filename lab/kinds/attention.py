@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...base.dtypes import by_name
-from ..problem import Problem, check_memory, measured_sizes
+from ..problem import Problem, check_memory, problem_of
 from ..problem_text import ProblemText, Word
 from ..program import Program
 
@@ -48,8 +48,4 @@ def attention(text: ProblemText, words: list[Word]) -> Problem:
     if "mask" in options:
         scores = program.call("Add", scores, program.input("mask", (b, 1, s, t)))
     y = program.call("MatMul", program.call("Softmax", scores, axis=-1), values)
-    inputs = program.inputs
-    operations = 2 * b * h * s * t * (d + width)
-    return Problem(
-        text.text, program.model(y), inputs, operations, NODE, types, measured_sizes(inputs)
-    )
+    return problem_of(program, y, 2 * b * h * s * t * (d + width), NODE, types)

@@ -11,7 +11,7 @@ from typing import Any
 
 from ...base.dims import Size, floor_quotient
 from ...base.dtypes import by_name
-from ..problem import Problem, check_memory, measured_sizes
+from ..problem import Problem, check_memory, problem_of
 from ..problem_text import ProblemText, Word
 from ..program import Program
 from . import epilogue
@@ -76,10 +76,7 @@ def _problem(text: ProblemText, words: list[Word], sizes: Mapping[str, Size]) ->
         raise text.refuse(text.words[-1], "an epilogue follows floats, and sums of bytes are s32")
     y = epilogue.apply(program, y, steps, dims, 1)
     operations = (1 if is_pool else 2) * _count(dims) * (c // g) * taps
-    inputs = program.inputs
-    return Problem(
-        text.text, program.model(y), inputs, operations, NODE, dtype.name, measured_sizes(inputs)
-    )
+    return problem_of(program, y, operations, NODE, dtype.name)
 
 
 def _known(text: ProblemText, sizes: Mapping[str, Size]) -> dict[str, int]:

@@ -6,7 +6,7 @@ import ast
 import math
 
 from ...base.dtypes import by_name
-from ..problem import Problem, check_memory
+from ..problem import Problem, check_memory, problem_of
 from ..problem_text import ProblemText, Word
 from ..program import Program
 from .epilogue import UNARY
@@ -37,8 +37,7 @@ def expression(text: ProblemText, words: list[Word]) -> Problem:
     y = reader.read(source)
     if not program.inputs:
         raise text.refuse(text.words[0], "an expression needs an operand of the whole shape, as x")
-    operations = reader.operations * math.prod(shape)
-    return Problem(text.text, program.model(y), program.inputs, operations, y, "f32")
+    return problem_of(program, y, reader.operations * math.prod(shape), y)
 
 
 class _Reader:

@@ -17,7 +17,7 @@ from ...frontend.decoder.weights import Weight
 from ...frontend.op_builder import OpBuilder
 from ...graph_ir.ir.graph import Graph
 from ...graph_ir.ir.logical_tensor import LogicalTensor
-from ..problem import Problem, check_memory, measured_sizes
+from ..problem import Problem, check_memory, measured_sizes, problem_of
 from ..problem_text import ProblemText, Word
 from ..program import Array, Operand, Program
 from . import epilogue
@@ -81,10 +81,7 @@ def _problem(text: ProblemText, words: list[Word], sizes: dict[str, Size]) -> Pr
     if steps and not result.is_float:
         raise text.refuse(text.words[-1], "an epilogue follows floats, and sums of bytes are s32")
     y = epilogue.apply(program, y, steps, (*lead, m, n), len(lead) + 1)
-    inputs = program.inputs
-    return Problem(
-        text.text, program.model(y), inputs, operations, NODE, a_type.name, measured_sizes(inputs)
-    )
+    return problem_of(program, y, operations, NODE, a_type.name)
 
 
 def _types(types: str) -> tuple[DType, DType, DType]:
@@ -119,11 +116,7 @@ def _levels(
     attrs = {"K": k, "N": n, "bits": bits, "block_size": group}
     y = program.call("MatMulNBits", *operands, name=NODE, domain="com.microsoft", **attrs)
     y = epilogue.apply(program, y, steps, (sizes["m"], n), 1)
-    inputs = program.inputs
-    node = f"{NODE}.matmul_core"
-    return Problem(
-        text.text, program.model(y), inputs, operations, node, "f32", measured_sizes(inputs)
-    )
+    return problem_of(program, y, operations, f"{NODE}.matmul_core")
 
 
 def _packed(

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from ...base.dtypes import by_name
-from ..problem import Problem, check_memory
+from ...base.dtypes import S64, by_name
+from ..problem import Problem, check_memory, problem_of
 from ..problem_text import ProblemText, Word
 from ..program import Program
 from . import epilogue
@@ -55,7 +55,7 @@ def rows(text: ProblemText, words: list[Word]) -> Problem:
     program = Program(text.text, by_name(dtype))
     y = ROWS[text.words[0].text](program, program.input("x", shape), shape)
     y = epilogue.apply(program, y, steps, shape, len(shape) - 1)
-    return _problem(text, program, y, dtype)
+    return problem_of(program, y, node=NODE)
 
 
 def reduce(text: ProblemText, words: list[Word]) -> Problem:
@@ -72,10 +72,10 @@ def reduce(text: ProblemText, words: list[Word]) -> Problem:
         if len(axes) > 1:
             raise text.refuse(axes_word, "argmax has one axis")
         y = program.call(REDUCTIONS[op], x, name=NODE, axis=axes[0], keepdims=0)
-        return _problem(text, program, y, dtype, "s64")
+        return problem_of(program, y, node=NODE, dtype=S64)
     numbers = program.constant("axes", np.array(axes, np.int64))
     y = program.call(REDUCTIONS[op], x, numbers, name=NODE, keepdims=0)
-    return _problem(text, program, y, dtype)
+    return problem_of(program, y, node=NODE)
 
 
 def transpose(text: ProblemText, words: list[Word]) -> Problem:
@@ -89,7 +89,7 @@ def transpose(text: ProblemText, words: list[Word]) -> Problem:
         raise text.refuse(order, f"the order must name each of the {len(shape)} axes once")
     program = Program(text.text, by_name(dtype))
     y = program.call("Transpose", program.input("x", shape), name=NODE, perm=axes)
-    return _problem(text, program, y, dtype)
+    return problem_of(program, y, node=NODE)
 
 
 def _shape_and_type(text: ProblemText, words: list[Word]) -> tuple[tuple[int, ...], str]:
@@ -105,8 +105,3 @@ def _axes(text: ProblemText, word: Word, parts: list[str], rank: int) -> list[in
     if len(set(axes)) != len(axes) or not all(0 <= axis < rank for axis in axes):
         raise text.refuse(word, f"axes must be different numbers from 0 to {rank - 1}")
     return axes
-
-
-def _problem(text: ProblemText, program: Program, y: str, dtype: str, result: str = "") -> Problem:
-    model = program.model(y, by_name(result or dtype))
-    return Problem(text.text, model, program.inputs, 0, NODE, "f32")

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...base.durations import shown_time
-from ..profile import KernelTime, Profile
-from ..profile_summary import TypeTime, by_type, headline, type_of, unattributed
+from ..profile import Profile
+from ..profile_summary import Cell, headline, kernel_cells, type_cells
 from .svg import escaped
-
-Cell = tuple[str, float | None]
-"""Text, and the number that the column is sorted by if it is not text."""
 
 MAX_NAMES = 3
 """Ops that a row of the table of passes names; a click shows all."""
@@ -41,38 +38,23 @@ def summary(profile: Profile) -> str:
     )
     return (
         f'<div class="cards">{shown}</div><p class="soft">{escaped("; ".join(conditions))}</p>'
-        f"{_type_chart(by_type(profile), profile)}"
+        f"{_type_chart(profile)}"
     )
 
 
-def _type_chart(types: Sequence[TypeTime], profile: Profile) -> str:
+def _type_chart(profile: Profile) -> str:
     """A bar whose parts are the types of ops, and a row for each with its figures."""
-    total = max(profile.seconds, 1e-12)
-    parts = "".join(
-        f'<i class="part{number % 8}" style="flex-grow:{1000 * x.seconds / total:.2f}" '
-        f'title="{escaped(f"{x.type}: {shown_time(x.seconds)}")}"></i>'
-        for number, x in enumerate(types)
-    )
-    rows = [
-        [
-            (f'<i class="swatch part{number % 8}"></i>{escaped(x.type)}', None),
-            (shown_time(x.seconds), x.seconds),
-            (f"{100 * x.seconds / total:.1f} %", x.seconds),
-            (str(x.kernels), float(x.kernels)),
-            (f"{100 * x.of_roof:.0f} %", x.of_roof),
-            (f"{x.gflop / max(x.seconds, 1e-12):.1f}", 0.0),
-            (f"{x.nbytes / 1e9 / max(x.seconds, 1e-12):.1f}", 0.0),
-        ]
-        for number, x in enumerate(types)
-    ]
-    others = {"outside kernels": profile.outside, "unattributed: runs vary": unattributed(profile)}
-    for name, seconds in others.items():
-        if seconds > 0:
-            parts += f'<i class="others" style="flex-grow:{1000 * seconds / total:.2f}"></i>'
-            share = f"{100 * seconds / total:.1f} %"
-            swatch, empty = f'<i class="swatch others"></i>{name}', [("", 0.0)] * 4
-            rows.append([(swatch, None), (shown_time(seconds), seconds), (share, seconds), *empty])
     heads = ("op type", "time", "share", "kernels", "of roof", "GFLOP/s", "GB/s")
+    total = max(profile.seconds, 1e-12)
+    parts, rows = "", []
+    for number, row in enumerate(type_cells(profile)):
+        name, seconds = escaped(row["op type"][0]), row["time"][1] or 0.0
+        kind = f"part{number % 8}" if "kernels" in row else "others"
+        grow, title = f"flex-grow:{1000 * seconds / total:.2f}", f"{name}: {row['time'][0]}"
+        if seconds or "kernels" in row:
+            parts += f'<i class="{kind}" style="{grow}" title="{title}"></i>'
+            swatch: Cell = f'<i class="swatch {kind}"></i>{name}', None
+            rows.append([swatch, *(row.get(head, ("", 0.0)) for head in heads[1:])])
     return (
         f'<section id="types"><div class="bar">{parts}</div><table><thead><tr>{_heads(heads)}</tr></thead>'
         f"<tbody>{''.join(f'<tr>{_cells(row)}</tr>' for row in rows)}</tbody></table></section>"
@@ -84,9 +66,7 @@ COLUMNS = ("node", "type", "time", "share", "of roof", "roof", "GFLOP/s", "GB/s"
 
 def kernel_table(profile: Profile) -> str:
     """Return the table of kernels, the longest first; a click on a heading sorts it by that column."""
-    busy = profile.busy()
-    kernels = sorted(profile.kernels, key=lambda kernel: -kernel.seconds)
-    rows = "".join(_kernel_row(k, profile.seconds, busy.get(k.node, 0.0)) for k in kernels)
+    rows = "".join(map(_kernel_row, kernel_cells(profile)))
     heads = _heads(COLUMNS, sortable=True)
     return (
         f'<div class="scroll"><table id="table"><thead><tr>{heads}</tr></thead>'
@@ -94,23 +74,11 @@ def kernel_table(profile: Profile) -> str:
     )
 
 
-def _kernel_row(kernel: KernelTime, total: float, busy: float) -> str:
-    seconds = max(kernel.seconds, 1e-12)
-    gflops, gbytes = kernel.gflop / seconds, kernel.nbytes / 1e9 / seconds
-    share = kernel.seconds / max(total, 1e-12)
-    node = escaped(kernel.node)
-    cells: list[Cell] = [
-        (f'<span title="{node}">{node}</span>', None),
-        (escaped(type_of(kernel.ops)), None),
-        (shown_time(kernel.seconds), kernel.seconds),
-        (f"{100 * share:.1f} %", share),
-        (f"{100 * kernel.of_roof:.0f} %", kernel.of_roof),
-        (escaped(kernel.roof), None),
-        (f"{gflops:.1f}", gflops),
-        (f"{gbytes:.1f}", gbytes),
-        (f"{100 * busy:.0f} %", busy),
-    ]
-    return f'<tr class="node" data-node="{node}" tabindex="0">{_cells(cells)}</tr>'
+def _kernel_row(row: Mapping[str, Cell]) -> str:
+    node = escaped(row["node"][0])
+    cells = [(escaped(text), number) for text, number in (row[name] for name in COLUMNS[1:])]
+    named: Cell = f'<span title="{node}">{node}</span>', None
+    return f'<tr class="node" data-node="{node}" tabindex="0">{_cells([named, *cells])}</tr>'
 
 
 def _heads(names: Iterable[str], sortable: bool = False) -> str:
