@@ -7,7 +7,7 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..base.errors import UserError
@@ -80,10 +80,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_options(group, "activations", "target", "threads")
 
 
+_SAMPLING: Mapping[str, tuple[type, Any, str, str]] = {
+    "--max-tokens": (int, 128, "N", "most new tokens (default: 128)"),
+    "--temperature": (float, 0.0, "X", "0: the likeliest token (default)"),
+    "--top-k": (int, 0, "N", "draw from the N likeliest tokens"),
+    "--top-p": (float, 1.0, "X", "draw from tokens of this probability in all"),
+    "--min-p": (float, 0.0, "X", "draw from tokens of this share of the likeliest"),
+    "--repetition-penalty": (float, 1.0, "X", "lower tokens seen before"),
+    "--lookup": (
+        int, 0, "N", "guess N tokens from the text so far, which makes texts that repeat themselves faster",
+    ),
+    "--seed": (int, None, "N", "seed of random numbers"),
+}  # fmt: skip
+"""Numbers that choose the next token: type, default, name and help."""
+
+
 def _add_sampling(group: argparse._ArgumentGroup) -> None:
-    group.add_argument(
-        "--max-tokens", type=int, default=128, metavar="N", help="most new tokens (default: 128)"
-    )
+    for name, (kind, default, metavar, text) in _SAMPLING.items():
+        group.add_argument(name, type=kind, default=default, metavar=metavar, help=text)
     group.add_argument(
         "--stop",
         action="append",
@@ -91,45 +105,6 @@ def _add_sampling(group: argparse._ArgumentGroup) -> None:
         metavar="TEXT",
         help="end before this text (repeatable)",
     )
-    group.add_argument(
-        "--temperature",
-        type=float,
-        default=0.0,
-        metavar="X",
-        help="0: the likeliest token (default)",
-    )
-    group.add_argument(
-        "--top-k", type=int, default=0, metavar="N", help="draw from the N likeliest tokens"
-    )
-    group.add_argument(
-        "--top-p",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="draw from tokens of this probability in all",
-    )
-    group.add_argument(
-        "--min-p",
-        type=float,
-        default=0.0,
-        metavar="X",
-        help="draw from tokens of this share of the likeliest",
-    )
-    group.add_argument(
-        "--repetition-penalty",
-        type=float,
-        default=1.0,
-        metavar="X",
-        help="lower tokens seen before",
-    )
-    group.add_argument(
-        "--lookup",
-        type=int,
-        default=0,
-        metavar="N",
-        help="guess N tokens from the text so far, which makes texts that repeat themselves faster",
-    )
-    group.add_argument("--seed", type=int, metavar="N", help="seed of random numbers")
 
 
 _ARGUMENTS = ("lookup", "temperature", "top_k", "top_p", "min_p", "repetition_penalty", "seed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -77,14 +78,21 @@ def kernel_prefixes(
     node: Op, inputs: Sequence[Array], expected: Sequence[Expected], ctx: LowerContext
 ) -> Iterator[Prefix]:
     """Interpret a node's kernel as lowered (number 0) and after each pass over Tensor IR."""
-    stage, sections = _lowered_alone(node, ctx)
-    yield Prefix(0, "lowering", _interpreted(stage, node, inputs, expected, sections))
+    module, sections = _lowered_alone(node, ctx)
+    yield from _prefixes(
+        module, ctx, lambda stage: _interpreted(stage, node, inputs, expected, sections)
+    )
+
+
+def _prefixes(
+    module: Module, ctx: LowerContext, judge: Callable[[Module], Error]
+) -> Iterator[Prefix]:
+    """Judge a program as lowered, and after each pass over Tensor IR that changes it."""
+    yield Prefix(0, "lowering", judge(module))
     for number, one in enumerate(loop_pipeline.PASSES, start=1):
-        before = stage
-        stage = one(stage, ctx.target)
-        if stage is not before:
-            found = _interpreted(stage, node, inputs, expected, sections)
-            yield Prefix(number, one.__name__, found)
+        before, module = module, one(module, ctx.target)
+        if module is not before:
+            yield Prefix(number, one.__name__, judge(module))
 
 
 def _lowered_alone(node: Op, ctx: LowerContext) -> tuple[Module, list[Array]]:
@@ -114,14 +122,26 @@ def _interpreted(
     ]
     details = [y.details for y in node.outputs]
     results = [np.zeros(d.physical_dims, d.dtype.numpy) for d in details]
+    return _error_of(
+        module,
+        [*arrays, *results, *sections],
+        lambda: worst_error(
+            expected,
+            [
+                np.asarray(d.format.unpack(r, d.plain_dims))
+                for d, r in zip(details, results, strict=True)
+            ],
+        ),
+    )
+
+
+def _error_of(module: Module, arguments: Sequence[Any], judge: Callable[[], Error]) -> Error:
+    """Interpret a program, then judge its results; what is out of bounds or undefined counts as the largest error."""
     try:
-        interpreter.run(module, module.entry, [*arrays, *results, *sections])
-    except GraphcError:  # out of bounds or undefined: counts as the largest error
+        interpreter.run(module, module.entry, arguments)
+    except GraphcError:
         return Error(float("inf"), 0.0, float("inf"), 0)
-    plain = [
-        np.asarray(d.format.unpack(r, d.plain_dims)) for d, r in zip(details, results, strict=True)
-    ]
-    return worst_error(expected, plain)
+    return judge()
 
 
 def _template_name(node: Op) -> str:
@@ -256,14 +276,11 @@ def program_prefixes(source: Graph, ctx: LowerContext, inputs: Sequence[Array]) 
     graph = source.copy()
     graph_pipeline.run(graph, ctx)
     lowered = lower_graph(graph, ctx)
-    stage = lowered.module
-    yield Prefix(0, "lowering", _program_error(stage, lowered, inputs, sizes, expected))
-    for number, one in enumerate(loop_pipeline.PASSES, start=1):
-        before = stage
-        stage = one(stage, ctx.target)
-        if stage is not before:
-            error = _program_error(stage, lowered, inputs, sizes, expected)
-            yield Prefix(number, one.__name__, error)
+    yield from _prefixes(
+        lowered.module,
+        ctx,
+        lambda stage: _program_error(stage, lowered, inputs, sizes, expected),
+    )
 
 
 def _program_error(
@@ -277,8 +294,5 @@ def _program_error(
     constants = np.frombuffer(lowered.constants, np.uint8).copy()
     arena = np.zeros(evaluate(lowered.arena_bytes, sizes), np.uint8)
     fed = [np.ascontiguousarray(x) for x in inputs]
-    try:
-        interpreter.run(module, module.entry, [*fed, *results, constants, arena, *sizes.values()])
-    except GraphcError:
-        return Error(float("inf"), 0.0, float("inf"), 0)
-    return worst_error(expected, results)
+    arguments = [*fed, *results, constants, arena, *sizes.values()]
+    return _error_of(module, arguments, lambda: worst_error(expected, results))

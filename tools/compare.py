@@ -173,11 +173,7 @@ def _check_kernels(
     program.bind(arrays)
     for done, node in enumerate(program.nodes):
         step("kernels", done, len(program.nodes))
-        inputs = [program.value(x) for x in dict.fromkeys(node.inputs)]
-        call = program.step(node)
-        if call is not None:
-            call()
-        actual = [program.value(y) for y in node.outputs]
+        inputs, actual = program.run(node)
         for tensor, value in zip(node.outputs, actual, strict=True):
             kept.keep(_name_in_model(node, tensor.name), value)
         error = worst_error(expected_outputs(node_graph(node), inputs), actual)
@@ -235,12 +231,9 @@ def _blame_model(model: Graph, arrays: Mapping[str, Array], ctx: LowerContext) -
     try:
         program.bind(arrays)
         for node in program.nodes:
-            inputs = [program.value(x) for x in dict.fromkeys(node.inputs)]
-            call = program.step(node)
-            if call is not None:
-                call()
+            inputs, actual = program.run(node)
             expected = expected_outputs(node_graph(node), inputs)
-            if not worst_error(expected, [program.value(y) for y in node.outputs]).ok:
+            if not worst_error(expected, actual).ok:
                 return blame_kernel(node, inputs, expected, program.ctx)
     finally:
         program.close()

@@ -151,6 +151,14 @@ class NodeProgram:
         self._select[0] = self._steps[node.name]
         return self._call
 
+    def run(self, node: Op) -> tuple[list[Array], list[Array]]:
+        """Run a node; return the values that it reads, each once, and those that it makes."""
+        inputs = [self.value(x) for x in dict.fromkeys(node.inputs)]
+        call = self.step(node)
+        if call is not None:
+            call()
+        return inputs, [self.value(y) for y in node.outputs]
+
     def value(self, tensor: GraphTensor) -> Array:
         """A copy of a tensor's current value, in its plain shape."""
         details, root = tensor.details, self.root(tensor)

@@ -12,6 +12,7 @@ from ..base.whole_file import make_folder, write_array, write_file
 from ..graph_ir.ir.format import plain
 from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.ir.logical_tensor import LogicalTensor
+from ..graph_ir.rewriting.subgraph import inline
 from ..graph_ir.text.printer import print_graph
 
 MODEL_FILE, COMMAND_FILE = "model.graph", "command.txt"
@@ -42,16 +43,18 @@ def node_model(node: Op) -> Graph:
     """A model of one node: its ops in plain layouts, constants as constants, everything else an input."""
     graph = Graph(node.name)
     inner = node_graph(node)
-    mapping: dict[GraphTensor, GraphTensor] = {}
-    operands = list(dict.fromkeys(node.inputs))
-    for op, operand in zip(inner.inputs, operands, strict=True):
+    given: list[GraphTensor] = []
+    for op, operand in zip(inner.inputs, dict.fromkeys(node.inputs), strict=True):
         producer = operand.producer_owner
         if producer.is_constant:
-            made = graph.make_constant(producer.attr("value"), op.name)
+            given.append(graph.make_constant(producer.attr("value"), op.name))
         else:
-            made = graph.make_input(_plain(operand), op.name)
-        mapping[op.outputs[0]] = made
-    return _filled(graph, inner, mapping)
+            given.append(graph.make_input(_plain(operand), op.name))
+    results = inline(graph, inner, dict(enumerate(given)))
+    for output, result in zip(inner.outputs, results, strict=True):
+        graph.make_output(result, output.name)
+    graph.sort()
+    return graph
 
 
 def cone(graph: Graph, target: GraphTensor, known: Iterable[GraphTensor]) -> Graph:
@@ -129,18 +132,6 @@ def write_reproducer(
     command = " ".join([*words, *options])
     write_file(folder / COMMAND_FILE, command + "\n")
     return command
-
-
-def _filled(graph: Graph, inner: Graph, mapping: dict[GraphTensor, GraphTensor]) -> Graph:
-    for op in inner.ops:
-        if op.kind in ("source", "sink"):
-            continue
-        twin = graph.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
-        mapping.update(zip(op.outputs, twin.outputs, strict=True))
-    for output in inner.outputs:
-        graph.make_output(mapping[output.inputs[0]], output.name)
-    graph.sort()
-    return graph
 
 
 def _plain(tensor: GraphTensor) -> LogicalTensor:
