@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from html import escape
 
+from ..base.svg import element, label, picture
 from .records import Record
 
 UNIT = ", ms"
@@ -32,27 +32,20 @@ def bar_chart(record: Record, title: str, baseline: str, labels: Mapping[str, st
     names = [str(row[0]) for row in record.rows]
     height = _TOP + len(names) * (len(engines) * _ROW + _GAP) + 24
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">',
-        f"<title>{escape(title)}</title>",
+        element("title", text=title),
         f"<style>\n{_STYLE}\n</style>",
-        f'<text class="title" x="8" y="20">{escape(title)}</text>',
+        label(title, 8, 20, class_="title"),
         *_legend([labels.get(name, name.removesuffix(UNIT)) for name in engines]),
     ]
     for index, name in enumerate(names):
         top = _TOP + index * (len(engines) * _ROW + _GAP)
-        middle = top + len(engines) * _ROW / 2 + 4
-        lines.append(
-            f'<text x="{_LEFT - 8}" y="{middle:.1f}" text-anchor="end">{escape(name)}</text>'
-        )
+        lines.append(label(name, _LEFT - 8, top + len(engines) * _ROW / 2 + 4, text_anchor="end"))
         lines += _bars(top, [speeds[engine][index] for engine in engines], scale)
     versions = ", ".join(f"{package} {version}" for package, version in record.versions.items())
     note = f"{record.cpu}; {record.date}; {versions}"
-    lines += [
-        f'<line class="axis" x1="{_LEFT}" y1="{_TOP - 4}" x2="{_LEFT}" y2="{height - 24}"/>',
-        f'<text class="value" x="8" y="{height - 8}">{escape(note)}</text>',
-        "</svg>",
-    ]
-    return "\n".join(lines) + "\n"
+    axis = element("line", class_="axis", x1=_LEFT, y1=_TOP - 4, x2=_LEFT, y2=height - 24)
+    lines += [axis, label(note, 8, height - 8, class_="value")]
+    return picture(_WIDTH, height, "\n", "\n".join(lines), "\n", role="img") + "\n"
 
 
 def _speeds(record: Record, engine: str, baseline: str) -> list[float | None]:
@@ -62,23 +55,20 @@ def _speeds(record: Record, engine: str, baseline: str) -> list[float | None]:
 
 def _legend(labels: Sequence[str]) -> list[str]:
     lines, x = [], 8.0
-    for label, color in zip(labels, COLORS, strict=False):
-        lines += [
-            f'<rect x="{x:.0f}" y="32" width="12" height="12" fill="{color}"/>',
-            f'<text x="{x + 18:.0f}" y="43">{escape(label)}</text>',
-        ]
-        x += 36 + 7.5 * len(label)
+    for text, color in zip(labels, COLORS, strict=False):
+        box = element("rect", x=x, y=32, width=12, height=12, fill=color)
+        lines += [box, label(text, x + 18, 43)]
+        x += 36 + 7.5 * len(text)
     return lines
 
 
 def _bars(top: float, speeds: Sequence[float | None], scale: float) -> list[str]:
     lines = []
     for number, (speed, color) in enumerate(zip(speeds, COLORS, strict=False)):
-        if speed is None:
-            continue
-        y, width = top + number * _ROW, speed * scale
-        lines += [
-            f'<rect x="{_LEFT}" y="{y}" width="{width:.1f}" height="{_BAR}" fill="{color}"/>',
-            f'<text class="value" x="{_LEFT + width + 5:.1f}" y="{y + 10}">{speed:.1f}x</text>',
-        ]
+        if speed is not None:
+            y, width = top + number * _ROW, speed * scale
+            lines += [
+                element("rect", x=_LEFT, y=y, width=width, height=_BAR, fill=color),
+                label(f"{speed:.1f}x", _LEFT + width + 5, y + 10, class_="value"),
+            ]
     return lines

@@ -8,6 +8,7 @@ from html import escape
 from ..base.durations import shown_time
 from ..base.errors import UserError
 from ..base.records import dataclass
+from ..base.svg import element, label, picture
 from ..graph_ir.ir.schedule import Parameter
 from .grid import Point
 
@@ -90,23 +91,19 @@ def svg(found: HeatMap) -> str:
     """Return the map as SVG: time in each cell, the prediction of the cost model and the schedule in its tooltip."""
     width = MARGIN + CELL_WIDTH * len(found.columns) + 10
     height = MARGIN + CELL_HEIGHT * len(found.rows)
+    middle = {"text_anchor": "middle"}
     lines = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
-        'font-family="sans-serif" font-size="12" text-anchor="middle">',
-        f'<text x="{width / 2:g}" y="20" font-weight="bold">{escape(found.title)}</text>',
-        f'<text x="{width / 2:g}" y="45">{escape(found.column)}</text>',
+        label(found.title, width / 2, 20, font_weight="bold", **middle),
+        label(found.column, width / 2, 45, **middle),
     ]
     for number, value in enumerate(found.columns):
-        lines.append(
-            f'<text x="{_x(number) + CELL_WIDTH / 2:g}" y="70">{escape(str(value))}</text>'
-        )
+        lines.append(label(str(value), _x(number) + CELL_WIDTH / 2, 70, **middle))
     for number, (value, cells) in enumerate(zip(found.rows, found.cells, strict=True)):
         y = MARGIN - 10 + CELL_HEIGHT * number
         if found.row:
-            label = escape(f"{found.row}={value}")
-            lines.append(f'<text x="{MARGIN - 8}" y="{y + 21}" text-anchor="end">{label}</text>')
+            lines.append(label(f"{found.row}={value}", MARGIN - 8, y + 21, text_anchor="end"))
         lines += [_cell(found, point, _x(column), y) for column, point in enumerate(cells)]
-    return "\n".join([*lines, "</svg>"])
+    return picture(width, height, *lines, font_family="sans-serif", font_size=12)
 
 
 def _x(column: int) -> int:
@@ -119,10 +116,9 @@ def _cell(found: HeatMap, point: Point | None, x: int, y: int) -> str:
     ink = "#ffffff" if share > 0.6 else "#222222"
     text = shown_time(point.seconds) if point else "refused"
     tip = "" if point is None else f"{point.schedule}\npredicted {point.predicted or 0:.0f} cycles"
-    return (
-        f'<g><title>{escape(tip)}</title><rect x="{x}" y="{y}" width="{CELL_WIDTH - 2}" height="{CELL_HEIGHT - 2}" '
-        f'fill="{color}"/><text x="{x + CELL_WIDTH / 2 - 1:g}" y="{y + 21}" fill="{ink}">{text}</text></g>'
-    )
+    box = element("rect", x=x, y=y, width=CELL_WIDTH - 2, height=CELL_HEIGHT - 2, fill=color)
+    inside = label(text, x + CELL_WIDTH / 2 - 1, y + 21, fill=ink, text_anchor="middle")
+    return element("g", element("title", escape(tip)), box, inside)
 
 
 def html(found: HeatMap) -> str:

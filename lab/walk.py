@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from html import escape
-
 from ..base.durations import shown_time
 from ..base.html_table import html_table
 from ..base.records import dataclass
+from ..base.svg import element, label, picture
 from .problem import Problem
 from .trial import OURS, Bench, How, measure
 
 _WIDTH, _BAR, _ROW, _LEFT, _RIGHT = 720, 16, 24, 250, 60
+_TEXT = "font-family:sans-serif;font-size:12px;fill:currentColor"
 _NEW, _OLD, _ROOF = "#d9480f", "#868e96", "#4c6ef5"
 
 
@@ -55,26 +55,16 @@ class Walk:
         """Return a bar for each step, the last one in another color, and the roof as a line."""
         height = _ROW * len(self.steps) + 28
         scale = _WIDTH - _LEFT - _RIGHT
-        lines = [
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {height}" role="img">'
-        ]
+        lines = []
         for number, one in enumerate(self.steps):
             top, width = number * _ROW + 4, max(one.of_roof * scale, 1.0)
             color = _NEW if one is self.steps[-1] else _OLD
             lines += [
-                _text(_LEFT - 8, top + 12, one.name, "end"),
-                f'<rect x="{_LEFT}" y="{top}" width="{width:.1f}" height="{_BAR}" fill="{color}"/>',
-                _text(_LEFT + width + 6, top + 12, f"{one.of_roof:.0%}", "start"),
+                label(one.name, _LEFT - 8, top + 12, text_anchor="end", style=_TEXT),
+                element("rect", x=_LEFT, y=top, width=width, height=_BAR, fill=color),
+                label(f"{one.of_roof:.0%}", _LEFT + width + 6, top + 12, style=_TEXT),
             ]
         end, bottom = _LEFT + scale, height - 24
-        lines += [
-            f'<line x1="{end}" y1="0" x2="{end}" y2="{bottom}" stroke="{_ROOF}" stroke-dasharray="4"/>',
-            _text(end, height - 8, "roof of the machine", "middle"),
-            "</svg>",
-        ]
-        return "".join(lines)
-
-
-def _text(x: float, y: float, text: str, anchor: str) -> str:
-    style = "font-family:sans-serif;font-size:12px;fill:currentColor"
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}" style="{style}">{escape(text)}</text>'
+        roof = label("roof of the machine", end, height - 8, text_anchor="middle", style=_TEXT)
+        line = element("line", x1=end, y1=0, x2=end, y2=bottom, stroke=_ROOF, stroke_dasharray=4)
+        return picture(_WIDTH, height, *lines, line, roof, role="img")

@@ -8,10 +8,10 @@ from types import MappingProxyType
 
 from ...base.dims import evaluate
 from ...base.durations import shown_time
+from ...base.svg import element, heat, label, picture
 from ...graph_ir.ir.graph import Graph
 from ...graph_ir.passes.plan_memory import MEMORY_PLAN
 from ..profile import Profile
-from .svg import element, heat, label, picture
 
 WIDTH, HEIGHT, LEFT, BOTTOM, TOP, RIGHT = 760.0, 380.0, 70.0, 40.0, 16.0, 150.0
 LETTER, LINE, MIN_LETTERS = 6.4, 14.0, 6

@@ -7,9 +7,9 @@ from pathlib import Path
 
 from ...base.durations import shown_time
 from ...base.records import dataclass
+from ...base.svg import element, heat, label, picture
 from ...graph_ir.ir.graph import Graph, GraphTensor, Op
 from ...graph_ir.text.printer import print_format, print_tensor_type
-from .svg import element, heat, label, picture
 
 BOX_WIDTH, LINE, PAD = 250.0, 15.0, 8.0
 GAP_X, GAP_Y, MARGIN = 30.0, 26.0, 12.0

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ...base.printable import printable
+from ...base.svg import escaped
 from ...driver.stages import Compilation
 from ..explain import Explanation
 from ..profile import Profile
@@ -17,7 +18,6 @@ from .charts import memory_chart, phase_chart, roofline_chart
 from .facts import kernel_texts, node_facts, pass_facts
 from .graph_picture import graph_picture, stylesheet
 from .sections import kernel_table, pass_table, summary
-from .svg import escaped
 
 HINT = "Click a row, a node of the graph, a point or a block to see what it computes, why, and its code."
 

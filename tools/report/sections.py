@@ -6,9 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ...base.durations import shown_time
+from ...base.svg import escaped
 from ..profile import Profile
 from ..profile_summary import Cell, headline, kernel_cells, type_cells
-from .svg import escaped
 
 MAX_NAMES = 3
 """Ops that a row of the table of passes names; a click shows all."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
-from ...base.printable import printable
+from .printable import printable
 
 
 def escaped(text: str) -> str:
@@ -29,11 +29,11 @@ def label(text: str, x: float, y: float, **attributes: object) -> str:
     return element("text", text=text, x=x, y=y, **attributes)
 
 
-def picture(width: float, height: float, *inside: str, class_: str) -> str:
-    """A whole drawing, as large in pixels as in its own units."""
+def picture(width: float, height: float, *inside: str, **attributes: object) -> str:
+    """Return the text of a drawing, as large in pixels as in its units."""
     return element(
         "svg", *inside, xmlns="http://www.w3.org/2000/svg", width=width, height=height,
-        viewBox=f"0 0 {_value(width)} {_value(height)}", class_=class_,
+        viewBox=f"0 0 {_value(width)} {_value(height)}", **attributes,
     )  # fmt: skip
 
 
