@@ -83,10 +83,11 @@ def measured(model: str, threads: int, rounds: int) -> list[list[Cell]]:
             "--against",
             ",".join(PEERS),
             "--output",
-            str(path),
+            path,
         ]
-        numbers = ["--threads", str(threads), "--rounds", str(rounds)]
-        done = subprocess.run([sys.executable, "-m", "graphc", "bench", *words, *numbers])
+        words += ["--threads", threads, "--rounds", rounds]
+        command = [sys.executable, "-m", "graphc", "bench", *map(str, words)]
+        done = subprocess.run(command)
         if done.returncode:
             sys.exit(done.returncode)
         (result,) = json.loads(path.read_text(encoding="utf-8"))
@@ -125,8 +126,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if (known and not args.again) or time.monotonic() - start > 60 * args.minutes:
                 continue
             rows = merged(rows, measured(model, threads, args.rounds))
-            args.folder.mkdir(parents=True, exist_ok=True)
-            path.write_text(record_of(rows, args.name).to_text(), encoding="utf-8")
+            record_of(rows, args.name).write(args.folder)
     print(record_of(rows, args.name).markdown())
 
 

@@ -19,10 +19,8 @@ import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -31,7 +29,7 @@ from ..base.version import __version__
 from ..codegen.host import cpu_name
 from ..driver.compiler import compile as compile_model
 from ..driver.export import export
-from ..runtime.executor import CompiledModel
+from ..tools.library_call import library_call
 from . import iree_modules
 from .cases import Case
 from .measure import interleave
@@ -91,7 +89,8 @@ def library_figures(case: Case) -> LibraryFigures:
         export(model, folder / "m.so", prefix="m")
         loads = [_seconds_to_load(folder, number) for number in range(_LOADS)]
         arrays = case.arrays()
-        library, own = _bound(folder / "m.so", model, arrays)
+        results, own = model.allocate(arrays), model.bind(arrays, model.allocate(arrays))
+        library = library_call(folder / "m.so", "m", [*arrays.values()], results)
         times = interleave({"library": library, "python": own}, _ROUNDS, _SECONDS)
     return LibraryFigures(
         code, statistics.median(loads), times["python"].median / times["library"].median
@@ -171,31 +170,6 @@ def _median_seconds(action: Callable[[], object]) -> float:
     return statistics.median(taken)
 
 
-def _bound(
-    path: Path, model: CompiledModel, arrays: dict[str, Any]
-) -> tuple[Callable[[], object], Callable[[], object]]:
-    """The library's and the model's call on the same inputs."""
-    library = ctypes.CDLL(str(path))
-    library.m_arena_bytes.restype = ctypes.c_int64
-    arena = np.zeros(library.m_arena_bytes(None) + 64, np.uint8)
-    results, own = model.allocate(arrays), model.allocate(arrays)
-    sources = (ctypes.c_void_p * len(arrays))(*(array.ctypes.data for array in arrays.values()))
-    targets = (ctypes.c_void_p * len(results))(*(array.ctypes.data for array in results))
-    at = ctypes.c_void_p(arena.ctypes.data + -arena.ctypes.data % 64)
-    arguments = (
-        *(ctypes.cast(a, ctypes.c_void_p) for a in (sources, targets)),
-        None,
-        None,
-        at,
-        ctypes.c_int64(arena.nbytes - 64),
-        None,
-    )
-
-    call = partial(library.m_run, *arguments)
-    call.kept = (arena, results, sources, targets)  # type: ignore[attr-defined]
-    return call, model.bind(arrays, own)
-
-
 def rows() -> list[list[Cell]]:
     """Measure everything: a figure, its unit, ours, those of `PEERS`, and the limit."""
     found: list[list[Cell]] = []
@@ -264,8 +238,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     }
     date, command = datetime.date.today().isoformat(), "python -m graphc.bench.deploy docs/records"
     record = Record("deploy", "Deployed models", date, cpu_name(), kept, command, columns, rows())
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "deploy.json").write_text(record.to_text(), encoding="utf-8")
+    record.write(folder)
     print(record.markdown())
 
 

@@ -85,6 +85,11 @@ class Record:
                 lines.append(f" {json.dumps(key)}: {json.dumps(value)}")
         return "{\n" + ",\n".join(lines) + "\n}\n"
 
+    def write(self, folder: Path) -> None:
+        """Write the record to a folder, which is made if there is none."""
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{self.suite}.json").write_text(self.to_text(), encoding="utf-8")
+
     def markdown(self) -> str:
         """The table, with the CPU, the date, the versions and the command above it."""
         versions = ", ".join(f"{name} {version}" for name, version in self.versions.items())
@@ -304,7 +309,7 @@ def measure(folder: Path, suite: str) -> Record:
             begun.unlink()
         results.append(json.loads(path.read_text(encoding="utf-8")))
     record = summarize(suite, results)
-    (folder / f"{suite}.json").write_text(record.to_text(), encoding="utf-8")
+    record.write(folder)
     for name in commands(suite):
         (raw / f"{name}.json").unlink()
     if not any(raw.iterdir()):

@@ -1,9 +1,7 @@
 """The respect of engines for the machine: rates where CPUs are limited or shared, CPU time when idle, private memory.
 
-    python -m graphc.bench.sharing
-
-runs MiniLM on 128 tokens in processes of their own, beside ONNX Runtime and IREE where they are installed. Each figure
-compares two rates of calls in the same seconds or in interleaved rounds.
+Models run in other processes: this module is their program. Each figure compares two rates of calls in the same seconds
+or in interleaved rounds.
 """
 
 from __future__ import annotations
@@ -17,7 +15,6 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack, contextmanager
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +22,6 @@ import numpy as np
 
 from ..base.records import dataclass
 from .cases import Case
-from .networks import TRANSFORMERS
 from .networks.net import Net
 
 ROUNDS, SECONDS, IDLE_SECONDS = 5, 2.0, 2.0
@@ -125,15 +121,8 @@ class _Worker:
     def __init__(
         self, engine: str, path: Path, env: Mapping[str, str], threads: int, begin: Any = None
     ) -> None:
-        words = [
-            sys.executable,
-            "-m",
-            "graphc.bench.sharing",
-            engine,
-            str(path),
-            str(threads),
-            str(SECONDS),
-        ]
+        words = [sys.executable, "-m", "graphc.bench.sharing"]
+        words += map(str, (engine, path, threads, SECONDS))
         self._process = subprocess.Popen(
             words, env=env, preexec_fn=begin, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE
         )  # fmt: skip
@@ -193,7 +182,7 @@ def private_bytes(process: int) -> int:
 
 def work(engine: str, path: str, threads: int, seconds: float) -> None:
     """Say that the model is loaded; for each line of the input, run it for a while and print the calls per second."""
-    load = ENGINES[engine]()
+    load = ENGINES[engine]
     load(str(Path(path).with_name(TINY)), threads)()
     print(private_bytes(os.getpid()), flush=True)
     call = load(path, threads)
@@ -207,51 +196,41 @@ def work(engine: str, path: str, threads: int, seconds: float) -> None:
         print(count / (time.perf_counter() - begin), flush=True)
 
 
-_Load = Callable[[str, int], Callable[[], object]]
-
-
-def _graphc() -> _Load:
-    from ..driver.compiler import compile as compile_model
-
-    def load(path: str, threads: int) -> Callable[[], object]:
-        model = compile_model(path, threads=threads or None)
-        arrays = {spec.name: np.ones(spec.shape, spec.dtype.numpy) for spec in model.inputs}
-        call = model.bind(arrays, model.allocate(arrays))
-        call.arena_bytes = model.artifact.metadata.arena_bytes  # type: ignore[attr-defined]
-        return call
-
-    return load
-
-
-def _onnxruntime() -> _Load:
-    import onnxruntime
-
-    def load(path: str, threads: int) -> Callable[[], object]:
-        options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = threads
-        session = onnxruntime.InferenceSession(path, options)
-        types = {"tensor(float)": np.float32, "tensor(int64)": np.int64}
-        arrays = {x.name: np.ones(x.shape, types[x.type]) for x in session.get_inputs()}
-        return lambda: session.run(None, arrays)
-
-    return load
-
-
-def _iree() -> _Load:
+def _ones(path: str) -> dict[str, Any]:
+    """Return an array of ones for each input of an ONNX file."""
     from onnx import helper, load
 
+    found = {}
+    for value in load(path, load_external_data=False).graph.input:
+        kind = value.type.tensor_type
+        shape = [dim.dim_value for dim in kind.shape.dim]
+        found[value.name] = np.ones(shape, helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    return found
+
+
+def _graphc(path: str, threads: int) -> Callable[[], object]:
+    from ..driver.compiler import compile as compile_model
+
+    model, arrays = compile_model(path, threads=threads or None), _ones(path)
+    call = model.bind(arrays, model.allocate(arrays))
+    call.arena_bytes = model.artifact.metadata.arena_bytes  # type: ignore[attr-defined]
+    return call
+
+
+def _onnxruntime(path: str, threads: int) -> Callable[[], object]:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
+    session, arrays = onnxruntime.InferenceSession(path, options), _ones(path)
+    return lambda: session.run(None, arrays)
+
+
+def _iree(path: str, threads: int) -> Callable[[], object]:
     from .iree_modules import IreeModule, module_of
 
-    def loaded(path: str, threads: int) -> Callable[[], object]:
-        module, values = IreeModule(module_of(path), threads), load(path).graph.input
-        types = [value.type.tensor_type for value in values]
-        shapes = [[dim.dim_value for dim in kind.shape.dim] for kind in types]
-        kinds = [helper.tensor_dtype_to_np_dtype(kind.elem_type) for kind in types]
-        arrays = zip(values, map(np.ones, shapes, kinds), strict=True)
-        bound: Callable[[], object] = module.bound({value.name: x for value, x in arrays})
-        return bound
-
-    return loaded
+    bound: Callable[[], object] = IreeModule(module_of(path), threads).bound(_ones(path))
+    return bound
 
 
 def tiny_model() -> bytes:
@@ -261,22 +240,12 @@ def tiny_model() -> bytes:
     return net.case().onnx()
 
 
-ENGINES: Mapping[str, Callable[[], _Load]] = {
+ENGINES: Mapping[str, Callable[[str, int], Callable[[], object]]] = {
     "graphc": _graphc, "onnxruntime": _onnxruntime, "iree": _iree,
 }  # fmt: skip
-"""Functions that import an engine and return how it loads a model for a number of threads."""
-
-
-def main() -> None:
-    """Print the figures of each engine, or be one of its processes."""
-    if len(sys.argv) > 1:
-        engine, path, threads, seconds = sys.argv[1:]
-        work(engine, path, int(threads), float(seconds))
-        return
-    for engine in ENGINES:
-        if find_spec(engine) is not None:
-            print(engine, shares(engine, TRANSFORMERS["MiniLM s128"]().case()))
+"""Functions that load a model for a number of threads, and return its call."""
 
 
 if __name__ == "__main__":
-    main()
+    engine, path, threads, seconds = sys.argv[1:]
+    work(engine, path, int(threads), float(seconds))

@@ -161,13 +161,6 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
 
 
 def _details(kernel: KernelTime, loops: Mapping[str, str]) -> list[str]:
-    rows = [
-        ("ops", " -> ".join(kernel.ops)),
-        ("from", ", ".join(kernel.source)),
-        ("problem", kernel.problem),
-        ("layouts", "; ".join(kernel.layouts)),
-        ("schedule", kernel.schedule),
-        ("isa", kernel.isa),
-        ("loop", loops.get(kernel.kernel, "")),
-    ]
+    loop = loops.get(kernel.kernel, "")
+    rows = [*kernel.properties(), ("isa", kernel.isa), ("loop", loop)]
     return [f"{kernel.node} = {kernel.kernel}"] + [f"  {n:<9} {t}" for n, t in rows if t]

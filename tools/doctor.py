@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import tempfile
 import time
@@ -25,6 +24,7 @@ from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import available_cpus, resolve_threads
 from ..shipping.export import export_library
+from .library_call import library_call
 
 _ROWS, _DEPTH, _COLUMNS = 96, 64, 128
 PEERS = ("torch", "jax", "onnxruntime", "openvino", "skl2onnx", "tokenizers", "pnnx")
@@ -127,14 +127,8 @@ def _library(model: CompiledModel, x: np.ndarray) -> tuple[Path | None, str]:
         return None, "native libraries are written for Linux"
     with tempfile.TemporaryDirectory() as folder:
         path, _ = export_library([model.artifact], Path(folder) / "doctor.so", "doctor")
-        size, library = path.stat().st_size, ctypes.CDLL(str(path))
-    library.doctor_arena_bytes.restype = ctypes.c_int64
-    arena = np.zeros(library.doctor_arena_bytes(None) + 64, np.uint8)
-    at = ctypes.c_void_p(arena.ctypes.data + -arena.ctypes.data % 64)
-    y = np.empty((_ROWS, _COLUMNS), np.float32)
-    sources, targets = ((ctypes.c_void_p * 1)(array.ctypes.data) for array in (x, y))
-    room = ctypes.c_int64(arena.nbytes - 64)
-    status = library.doctor_run(sources, targets, None, None, at, room, None)
+        y = np.empty((_ROWS, _COLUMNS), np.float32)
+        size, status = path.stat().st_size, library_call(path, "doctor", [x], [y])()
     if status or not np.array_equal(y, model(x)):
         raise OSError(f"the native library gives status {status} or other results")
     return path, f"{size} bytes, runs"

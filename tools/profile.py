@@ -70,19 +70,20 @@ class KernelTime:
         """The share of the roof that is reached."""
         return self.roof_seconds / self.seconds if self.seconds else 0.0
 
-    def _repr_html_(self) -> str:
-        """Return the formula and schedule of the kernel as HTML, for notebooks."""
-        rows = [
+    def properties(self) -> list[tuple[str, str]]:
+        """Return the name and text of each property that is not a time."""
+        return [
             ("ops", " -> ".join(self.ops)),
             ("from", ", ".join(self.source)),
             ("problem", self.problem),
             ("layouts", "; ".join(self.layouts)),
             ("schedule", self.schedule),
-            (
-                "time",
-                f"{self.seconds * 1e6:.2f} us, {100 * self.of_roof:.0f} % of the roof ({self.roof})",
-            ),
         ]
+
+    def _repr_html_(self) -> str:
+        """Return the formula and schedule of the kernel as HTML, for notebooks."""
+        time = f"{self.seconds * 1e6:.2f} us, {100 * self.of_roof:.0f} % of the roof ({self.roof})"
+        rows = [*self.properties(), ("time", time)]
         return html_table(f"{self.node}: {self.kernel}", ("property", "value"), rows)
 
 

@@ -53,24 +53,10 @@ def pass_facts(compilation: Compilation, ctx: LowerContext) -> list[Facts]:
     pipeline.run(graph, ctx, keep)
     stages = Explanation(compilation.source, graph, compilation.lowered, ctx).passes()
     count = len(compilation.source.ops)
-    read = {
-        "number": 0,
-        "pass": "read",
-        "before": count,
-        "after": count,
-        "removed": [],
-        "added": [],
-    }
+    keys = ("number", "pass", "before", "after", "removed", "added")
+    read = dict(zip(keys, (0, "read", count, count, [], []), strict=True))
     return [
-        {
-            "number": stage["number"],
-            "pass": stage["pass"],
-            "before": stage["before"],
-            "after": stage["after"],
-            "removed": stage["removed"],
-            "added": stage["added"],
-            "text": texts.get(stage["number"], ""),
-        }
+        {**{key: stage[key] for key in keys}, "text": texts.get(stage["number"], "")}
         for stage in (read, *stages)
     ]
 
@@ -80,11 +66,7 @@ def _rows(kernel: KernelTime, busy: float) -> list[tuple[str, str]]:
     seconds = max(kernel.seconds, 1e-12)
     return [
         ("kernel", kernel.kernel),
-        ("computes", " -> ".join(kernel.ops)),
-        ("from", ", ".join(kernel.source)),
-        ("problem", kernel.problem),
-        ("layouts", "; ".join(kernel.layouts)),
-        ("schedule", kernel.schedule),
+        *kernel.properties(),
         ("time", shown_time(kernel.seconds)),
         ("work", f"{kernel.gflop:.4g} GFLOP, {kernel.gflop / seconds:.1f} GFLOP/s"),
         ("operands", f"{shown_bytes(kernel.nbytes)}, {kernel.nbytes / 1e9 / seconds:.1f} GB/s"),
