@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from typing import Any
 
 from .printable import printable
 
@@ -29,7 +30,7 @@ def label(text: str, x: float, y: float, **attributes: object) -> str:
     return element("text", text=text, x=x, y=y, **attributes)
 
 
-def picture(width: float, height: float, *inside: str, **attributes: object) -> str:
+def picture(width: float, height: float, *inside: str, **attributes: Any) -> str:
     """Return the text of a drawing, as large in pixels as in its units."""
     return element(
         "svg", *inside, xmlns="http://www.w3.org/2000/svg", width=width, height=height,

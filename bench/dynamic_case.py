@@ -9,21 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..base.aligned_memory import aligned_copy
-from ..base.dims import evaluate
 from ..base.records import dataclass
-from ..frontend.shape_spec import InputSpec, parse_inputs
-from ..runtime.abi import ALIGNMENT
+from ..frontend.shape_spec import parse_inputs
 from .cases import Array, Case
-
-
-@dataclass(frozen=True)
-class DynamicInput:
-    """An input of a suite's case: `s64[B,S]`, and the range of its values, both ends inclusive, if it has integers."""
-
-    type_text: str
-    least: int = 0
-    most: int = 1
+from .operands import Operand
 
 
 @dataclass(frozen=True)
@@ -53,10 +42,10 @@ class DynamicCase:
 
 
 def suite_case(
-    name: str, model: bytes, inputs: Mapping[str, DynamicInput], draws: Sequence[Mapping[str, int]]
+    name: str, model: bytes, inputs: Mapping[str, Operand], draws: Sequence[Mapping[str, int]]
 ) -> DynamicCase:
     """A case of a suite: a model whose inputs get the types of `inputs`, called with the sizes of each draw."""
-    dynamic = dynamic_model(model, {key: x.type_text for key, x in inputs.items()})
+    dynamic = dynamic_model(model, {key: str(one) for key, one in inputs.items()})
     calls = [Call(sizes_text(sizes), arrays_of(inputs, sizes)) for sizes in draws]
     return DynamicCase(name, dynamic, calls)
 
@@ -66,22 +55,10 @@ def sizes_text(sizes: Mapping[str, int]) -> str:
     return " ".join(f"{name.lower()}{size}" for name, size in sizes.items())
 
 
-def arrays_of(inputs: Mapping[str, DynamicInput], sizes: Mapping[str, int]) -> dict[str, Array]:
-    """Values for these sizes with a fixed seed: normal floats, integers of their range."""
+def arrays_of(inputs: Mapping[str, Operand], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Return values for these sizes with a fixed seed."""
     rng = np.random.default_rng(1)
-    specs = parse_inputs({name: one.type_text for name, one in inputs.items()})
-    return {name: _values(rng, specs[name], one, sizes) for name, one in inputs.items()}
-
-
-def _values(
-    rng: np.random.Generator, spec: InputSpec, one: DynamicInput, sizes: Mapping[str, int]
-) -> Array:
-    shape = tuple(evaluate(size, sizes) for size in spec.dims)
-    if spec.dtype.is_float:
-        found: Array = rng.standard_normal(shape, dtype=np.float32)
-    else:
-        found = rng.integers(one.least, one.most, shape, endpoint=True)
-    return aligned_copy(found.astype(spec.dtype.numpy), ALIGNMENT)
+    return {name: operand.values(sizes, rng) for name, operand in inputs.items()}
 
 
 def dynamic_model(model: bytes, inputs: Mapping[str, str]) -> bytes:

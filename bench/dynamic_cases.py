@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from .dynamic_case import DynamicCase, DynamicInput, draws, suite_case
+from .dynamic_case import DynamicCase, draws, suite_case
 from .networks import NETWORKS
 from .networks.decoder import gpt2_step, llama_step
 from .networks.net import Net
 from .networks.transformer import text_encoder
+from .operands import Operand
 from .quantized import dense
 
 Sizes = Sequence[Mapping[str, int]]
@@ -34,17 +35,17 @@ DECODERS: Mapping[str, tuple[Callable[[], Net], int, int, int]] = {
 PASTS: Sizes = [{"P": p} for p in (1, 31, 128, 500, 1024, 2047)]
 
 VOCABULARY = 1000
-TEXT = {"ids": DynamicInput("s64[B,S]", 0, VOCABULARY - 1), "mask": DynamicInput("s64[B,S]", 1, 1)}
+TEXT = {"ids": Operand.of("s64[B,S]", 0, VOCABULARY - 1), "mask": Operand.of("s64[B,S]", 1, 1)}
 
 
 def dynamic_cases() -> dict[str, Callable[[], DynamicCase]]:
     """Name of a model to its case."""
     found: dict[str, Callable[[], DynamicCase]] = {}
     for name, widths in MLPS.items():
-        rows = {"x": DynamicInput(f"f32[B,{widths[0]}]")}
+        rows = {"x": Operand.of(f"f32[B,{widths[0]}]")}
         found[name] = partial(_case, name, partial(dense, 1, widths), rows, ROWS)
     for name in ("resnet18", "mobilenet_v2"):
-        images = {"x": DynamicInput("f32[B,3,224,224]")}
+        images = {"x": Operand.of("f32[B,3,224,224]")}
         found[name] = partial(_case, name, NETWORKS[name], images, IMAGES)
     for name, (shape, sizes) in ENCODERS.items():
         net = partial(text_encoder, name, *shape, vocabulary=VOCABULARY)
@@ -54,14 +55,14 @@ def dynamic_cases() -> dict[str, Callable[[], DynamicCase]]:
     return found
 
 
-def step_inputs(blocks: int, heads: int, size: int) -> dict[str, DynamicInput]:
+def step_inputs(blocks: int, heads: int, size: int) -> dict[str, Operand]:
     """The inputs of a decoder's step: a token, and the keys and values of P others for each block."""
-    past = DynamicInput(f"f32[1,{heads},P=1..4095,{size}]")
+    past = Operand.of(f"f32[1,{heads},P=1..4095,{size}]")
     caches = {f"past_{block}_{part}": past for block in range(blocks) for part in "kv"}
-    return {"ids": DynamicInput("s64[1,1]", 0, VOCABULARY - 1), **caches}
+    return {"ids": Operand.of("s64[1,1]", 0, VOCABULARY - 1), **caches}
 
 
 def _case(
-    name: str, net: Callable[[], Net], inputs: Mapping[str, DynamicInput], sizes: Sizes
+    name: str, net: Callable[[], Net], inputs: Mapping[str, Operand], sizes: Sizes
 ) -> DynamicCase:
     return suite_case(name, net().case().onnx(), inputs, sizes)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ..base.errors import UserError
 from ..base.options import CompileOptions
 from ..base.suggestion import suggestion
+from ..bench.operands import Operand
 from ..codegen.host import target_for
 from ..frontend import load
 from ..graph_ir.inspect.experts import expert_operands
@@ -14,7 +15,6 @@ from ..graph_ir.rewriting.groups import is_view
 from ..graph_ir.schedule.context import LowerContext
 from ..tools.submodel import body, node_model
 from .problem import Problem, measured_sizes
-from .program import Operand
 
 
 def model_node(text: str, path: str, node: str) -> Problem:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from ..base.dtypes import from_numpy
 from ..base.errors import InternalError, UserError
 from ..bench.one_op import one_op_case
+from ..bench.operands import Operand
 from .problem import Problem
-from .program import Operand
 
 
 def operator_call(text: str) -> Problem:

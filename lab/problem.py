@@ -6,16 +6,16 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-import numpy as np
-
 from ..base.aligned_memory import aligned_copy
 from ..base.dims import Size, Symbol, evaluate, symbols_of
 from ..base.dtypes import DType
 from ..base.errors import UserError
 from ..base.records import dataclass
+from ..bench.dynamic_case import arrays_of
+from ..bench.operands import Operand
 from ..graph_ir.ir.graph import Graph
 from ..runtime.abi import ALIGNMENT
-from .program import Array, Operand, Program
+from .program import Array, Program
 
 MAX_BYTES = 8 << 30
 
@@ -55,8 +55,7 @@ class Problem:
         """The given inputs, else random ones with a fixed seed."""
         if self.given:
             return {name: aligned_copy(array, ALIGNMENT) for name, array in self.given.items()}
-        rng = np.random.default_rng(1)
-        return {name: operand.values(sizes, rng) for name, operand in self.inputs.items()}
+        return arrays_of(self.inputs, sizes)
 
     def gop(self, sizes: Mapping[str, int]) -> float:
         """Return 1e9 operations of one run."""

@@ -3,64 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ..base.aligned_memory import aligned_copy
-from ..base.dims import Size, evaluate
+from ..base.dims import Size
 from ..base.dtypes import DType
-from ..base.records import dataclass
 from ..bench.cases import model_bytes
 from ..bench.one_op import IR_VERSION, OPSET
-from ..graph_ir.inspect.experts import sorted_experts
-from ..runtime.abi import ALIGNMENT
+from ..bench.operands import Operand, random_values
 
 Array = np.ndarray[Any, Any]
-
-
-@dataclass(frozen=True)
-class Operand:
-    """An input: its type and dims. Floats are normal, integers any of their type.
-
-    `experts`: where it names the expert of each row, their number; rows are sorted by it, as models sort them.
-    """
-
-    dtype: DType
-    dims: tuple[Size, ...]
-    experts: int = 0
-
-    def values(self, sizes: Mapping[str, int], rng: np.random.Generator) -> Array:
-        """Return random values for these sizes, aligned to cache lines."""
-        shape = tuple(evaluate(dim, sizes) for dim in self.dims)
-        values = (
-            sorted_experts(shape[0], self.experts)
-            if self.experts
-            else random_values(self.dtype, shape, rng)
-        )
-        return aligned_copy(values, ALIGNMENT)
-
-    def __str__(self) -> str:
-        return f"{self.dtype}[{','.join(map(_ranged, self.dims))}]"
-
-
-def random_values(dtype: DType, shape: Sequence[int], rng: np.random.Generator) -> Array:
-    """Normal values; of bytes, all there are; of wider integers, which may be indices, 0 and 1."""
-    if dtype.kind == "bool" or (not dtype.is_float and dtype.bits > 8):
-        return rng.integers(0, 2, shape).astype(dtype.numpy)
-    if dtype.is_float:
-        return rng.standard_normal(shape, dtype=np.float32).astype(dtype.numpy)
-    low, high = (-128, 128) if dtype.is_signed else (0, 256)
-    return rng.integers(low, high, shape).astype(dtype.numpy)
-
-
-def _ranged(dim: Size) -> str:
-    """Return a dimension as `compile(inputs=)` takes it: 64, or m=1..512."""
-    if isinstance(dim, int):
-        return str(dim)
-    (symbol,) = dim.symbols
-    return f"{symbol.name}={symbol.least}..{symbol.most}"
 
 
 class Program:

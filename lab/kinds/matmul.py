@@ -12,6 +12,7 @@ import numpy as np
 from ...base.block_types import BLOCK_TYPES, BlockType
 from ...base.dims import Size
 from ...base.dtypes import F32, S32, DType, by_name
+from ...bench.operands import Operand
 from ...frontend.decoder.linear import linear
 from ...frontend.decoder.weights import Weight
 from ...frontend.op_builder import OpBuilder
@@ -19,7 +20,7 @@ from ...graph_ir.ir.graph import Graph
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..problem import Problem, check_memory, measured_sizes, problem_of
 from ..problem_text import ProblemText, Word
-from ..program import Array, Operand, Program
+from ..program import Array, Program
 from . import epilogue
 
 LETTERS = {"b": "batch", "m": "rows", "n": "columns", "k": "depth"}

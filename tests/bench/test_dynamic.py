@@ -13,11 +13,12 @@ from graphc import cli
 from graphc.bench import measure, peers, suites, tables
 from graphc.bench.cases import specs_of
 from graphc.bench.dynamic import compare_dynamic
-from graphc.bench.dynamic_case import DynamicCase, DynamicInput, draws, suite_case
+from graphc.bench.dynamic_case import DynamicCase, draws, suite_case
 from graphc.bench.dynamic_cases import TEXT, dynamic_cases
 from graphc.bench.engines import Row, Setting
 from graphc.bench.measure import Timing
 from graphc.bench.networks.transformer import text_encoder
+from graphc.bench.operands import Operand
 from graphc.bench.quantized import dense
 from graphc.frontend import load
 from graphc.graph_ir.inspect.compare import difference
@@ -31,7 +32,7 @@ def encoder() -> DynamicCase:
 
 def layers() -> DynamicCase:
     model = dense(1, (16, 24, 8)).case().onnx()
-    return suite_case("mlp", model, {"x": DynamicInput("f32[B,16]")}, [{"B": 1}, {"B": 5}])
+    return suite_case("mlp", model, {"x": Operand.of("f32[B,16]")}, [{"B": 1}, {"B": 5}])
 
 
 def rows_of(case: DynamicCase, *names: str) -> list[Row]:
