@@ -13,6 +13,7 @@ from typing import Any
 from ..base.errors import UserError
 from ..base.records import dataclass
 from ..base.size_queries import typical
+from ..driver.stages import Compilation
 from ..graph_ir.ir.graph import Graph, Op, all_ops
 from ..graph_ir.ir.note import MODEL_VALUES
 from ..graph_ir.lowering.lower_graph import KernelCall, LoweredModel
@@ -41,6 +42,12 @@ class Explanation:
     graph: Graph
     lowered: LoweredModel
     ctx: LowerContext
+
+    @classmethod
+    def of(cls, compilation: Compilation) -> Explanation:
+        """Return the answers about a compilation."""
+        ctx = compilation.request.context
+        return cls(compilation.source, compilation.graph, compilation.lowered, ctx)
 
     @property
     def log(self) -> DecisionLog:

@@ -262,8 +262,7 @@ def _kernels(
     seconds: np.ndarray,
     begins: np.ndarray,
 ) -> tuple[KernelTime, ...]:
-    ctx = compilation.request.context
-    facts = Explanation(compilation.source, compilation.graph, compilation.lowered, ctx).kernels()
+    facts = Explanation.of(compilation).kernels()
     nodes = {op.name: op for op in with_sizes(compilation.graph, sizes).ops}
     found = []
     for number, (fact, call) in enumerate(zip(facts, compilation.lowered.calls, strict=True)):

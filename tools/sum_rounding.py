@@ -32,6 +32,9 @@ from ..graph_ir.ops.winograd import WinogradConvolution
 DEVIATIONS = 6.0
 """Rounding errors of this many standard deviations do not occur by chance."""
 
+DEVIATION = DEVIATIONS / math.sqrt(3)
+"""The same of an error even between -1 and 1."""
+
 BLOCKS = 16
 """Number of partial sums of a matmul that are measured."""
 
@@ -74,7 +77,7 @@ def _noise(op: Op, inputs: list[Array], y: Array) -> Array:
         return _of_root(terms, op.outputs[0].details.dtype.accumulator, y)
     if terms <= 1:
         return np.zeros(())
-    deviation = DEVIATIONS / math.sqrt(3) * unit  # of an error even between -u and u
+    deviation = DEVIATION * unit  # of an error even between -u and u
     worst = min(deviation * math.sqrt(terms), terms * unit)
     if op.op_name == "reduce_log_sum":
         return _of_logarithm(op, inputs[0], y.shape, worst)
@@ -85,8 +88,8 @@ def _noise(op: Op, inputs: list[Array], y: Array) -> Array:
             return _of_rounded_rows(op, inputs) + worst * sums
     elif _is_linear(op):
         wander = _root_of_squares(op, inputs)
-        size = np.abs(op.reference([np.abs(x) for x in inputs])[0].astype(np.float64)) / LANES
-        sums = np.sqrt((np.square(wander) / 2 + np.square(y) / 3) + np.square(size) / 3)
+        sizes = np.abs(op.reference([np.abs(x) for x in inputs])[0].astype(np.float64))
+        sums = _wandering(np.square(wander), y, sizes)
     else:  # powers, whose partial sums rise to the result; and each factor of a multiplication rounds it once
         return np.asarray(deviation * math.sqrt(terms) * np.abs(y))
     deviations = deviation * wander  # rounded too where there is no fused multiply-add
@@ -115,7 +118,7 @@ def _of_packed(op: MatmulNBits, inputs: list[Array], unit: float) -> Array:
     both = (magnitudes * scale[..., None] + minimum[..., None]).reshape(*scale.shape[:-1], -1)
     terms = op.sizes[2]
     share = (math.sqrt(op.group) + 2) / math.sqrt(terms)
-    deviation = DEVIATIONS / math.sqrt(3)
+    deviation = DEVIATION
     found = np.asarray(deviation * unit * share * op.multiplied(inputs, rows, both))
     if op.part("x_scale") is not None:
         return found
@@ -142,7 +145,7 @@ def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:
     terms = max(a.shape[1], 1)
     wander = np.sqrt(op.reference([np.square(a), np.square(b), expert])[0].astype(np.float64))
     size = op.reference([np.abs(a), np.abs(b), expert])[0].astype(np.float64) / math.sqrt(3)
-    deviation = DEVIATIONS / math.sqrt(3) * unit
+    deviation = DEVIATION * unit
     worst = min(deviation * math.sqrt(terms), terms * unit)
     return np.asarray(worst * np.maximum(wander, size) + deviation * wander)
 
@@ -150,7 +153,7 @@ def _of_groups(op: GroupedMatmul, inputs: list[Array], unit: float) -> Array:
 def _of_attention(op: CachedAttention, inputs: list[Array], y: Array, unit: float) -> Array:
     """A score moves its power by the share that the score moves, and the result by that times the value less the
     result; sums of powers and of values times powers round as those of other matmuls."""
-    deviation, found = DEVIATIONS / math.sqrt(3) * unit, np.zeros(y.shape)
+    deviation, found = DEVIATION * unit, np.zeros(y.shape)
     for b, one in enumerate(op.sequences(inputs)):
         squares = np.einsum("thd,hsd->hts", np.square(one.q), np.square(one.keys))
         moved = (math.sqrt(one.q.shape[2]) + 2) * abs(op.scale) * np.sqrt(squares) + 2
@@ -165,7 +168,7 @@ def _of_attention(op: CachedAttention, inputs: list[Array], y: Array, unit: floa
 
 def _of_scan(op: Cumulative, x: Array, y: Array, unit: float) -> Array:
     """Return the rounding of running sums, whose partial sums are results too; cumulative products count as powers."""
-    deviation = DEVIATIONS / math.sqrt(3) * unit
+    deviation = DEVIATION * unit
     if op.combine == "mul":
         return np.asarray(deviation * math.sqrt(x.shape[op.axis]) * np.abs(y))
 
@@ -175,7 +178,7 @@ def _of_scan(op: Cumulative, x: Array, y: Array, unit: float) -> Array:
         return np.flip(found, op.axis) if op.reverse else found
 
     counts, squares, sizes = map(so_far, (np.ones_like(x), np.square(x), np.abs(x)))
-    sums = np.sqrt(squares / 2 + np.square(y) / 3 + np.square(sizes / LANES) / 3)
+    sums = _wandering(squares, y, sizes)
     return np.asarray(np.minimum(deviation * np.sqrt(counts), counts * unit) * sums)
 
 
@@ -184,7 +187,7 @@ def _of_scatter(op: Scatter, inputs: list[Array], y: Array) -> Array:
     if op.reduction not in ("add", "mul"):
         return np.zeros(())
     indices, data, updates = inputs
-    deviation = DEVIATIONS / math.sqrt(3) * unit_roundoff(op.outputs[0].details.dtype)
+    deviation = DEVIATION * unit_roundoff(op.outputs[0].details.dtype)
     if op.reduction == "mul":
         return np.asarray(deviation * math.sqrt(indices.size) * np.abs(y))
     counts, sizes = (
@@ -212,7 +215,7 @@ def _of_root(terms: int, dtype: DType, y: Array) -> Array:
     """sqrt(s) moves by half of what s does, relatively. Squares that underflow are off by the smallest number each."""
     info: Any = ml_dtypes.finfo
     lost = terms * float(info(dtype.numpy).smallest_subnormal)
-    rounding = DEVIATIONS / math.sqrt(3) * unit_roundoff(dtype) * math.sqrt(terms) * np.abs(y)
+    rounding = DEVIATION * unit_roundoff(dtype) * math.sqrt(terms) * np.abs(y)
     underflow = np.minimum(math.sqrt(lost), lost / np.abs(y))
     return np.asarray(underflow + rounding / 2)
 
@@ -226,9 +229,15 @@ def _of_logarithm(op: FusibleOp, x: Array, shape: tuple[int, ...], worst: float)
         np.sum(terms, axis=op.axes).reshape(shape)
         for terms in (wide, np.square(wide), np.abs(wide))
     )
-    sums = np.sqrt(squares / 2 + np.square(total) / 3 + np.square(sizes / LANES) / 3)
+    sums = _wandering(squares, total, sizes)
     moved = worst * sums / np.abs(total)
     return np.where(moved < 1, moved, ANYTHING)
+
+
+def _wandering(squares: Array, total: Array, sizes: Array) -> Array:
+    """Return the root mean square of partial sums: of terms of either sign by their squares, of one sign by their sum
+    and, as each vector lane may collect one sign, by their sizes."""
+    return np.asarray(np.sqrt(squares / 2 + np.square(total) / 3 + np.square(sizes / LANES) / 3))
 
 
 def unit_roundoff(dtype: DType) -> float:

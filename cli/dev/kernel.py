@@ -140,9 +140,7 @@ def _measure(
         if args.why:
             yield from why_lines(found, bench, verdicts)
         if args.steps:
-            ctx = compilation.request.context
-            parts = compilation.source, compilation.graph, compilation.lowered, ctx
-            yield from step_lines(Explanation(*parts).steps(problem.node))
+            yield from step_lines(Explanation.of(compilation).steps(problem.node))
         if args.asm:
             yield from _loop(compilation)
 

@@ -19,6 +19,7 @@ from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ops.control import Case, While
 from ...graph_ir.ops.convolution import Convolution
 from ...graph_ir.ops.elementwise import Elementwise
+from .. import drift
 
 
 class Certainty(IntEnum):
@@ -44,11 +45,9 @@ CHOOSING = frozenset((
 ))  # fmt: skip
 """Ops that choose among numbers by comparing them."""
 
-MOVING = frozenset((
-    "abs", "broadcast", "clamp", "concat", "copy", "cum_max", "cum_min", "gather", "gather_elements", "max",
-    "max_pool", "min", "min_pool", "neg", "pad", "im2col", "reduce_max", "reduce_min", "relu", "reorder", "reshape",
-    "scatter", "scatter_elements", "select", "slice", "transpose", "update_in_place", "update_slice",
-))  # fmt: skip
+MOVING = drift.MOVING | {
+    "cum_max", "cum_min", "im2col", "scatter", "scatter_elements", "update_in_place", "update_slice",
+}  # fmt: skip
 """Results are operands or their negatives: no rounding, and a small change of an operand changes little."""
 
 DECIDING = frozenset((

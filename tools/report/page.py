@@ -24,13 +24,12 @@ HINT = "Click a row, a node of the graph, a point or a block to see what it comp
 
 def report_facts(compilation: Compilation, profile: Profile) -> dict[str, Any]:
     """Return what the report shows, as plain values: the profile, and the nodes, kernels, passes and phases."""
-    ctx = compilation.request.context
-    explanation = Explanation(compilation.source, compilation.graph, compilation.lowered, ctx)
+    explanation = Explanation.of(compilation)
     return {
         "profile": profile_facts(profile),
         "nodes": {printable(k): v for k, v in node_facts(explanation, profile).items()},
         "kernels": kernel_texts(compilation),
-        "passes": pass_facts(compilation, ctx),
+        "passes": pass_facts(compilation, explanation.ctx),
         "phases": dict(compilation.phases.seconds),
     }
 
