@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field
 from pathlib import Path
 from typing import Any
@@ -70,6 +70,14 @@ class Case:
                 f"other engines read ONNX only, got '{self.model}'; graphc convert it --to onnx first"
             )
         return self.model.read_bytes()
+
+
+def chosen(names: Iterable[str], suite: str, only: str | None) -> list[str]:
+    """Return the cases of a suite whose name contains a text, in upper or lower case. UserError if there is none."""
+    found = [name for name in names if (only or "").lower() in name.lower()]
+    if not found:
+        raise UserError(f"suite '{suite}' has no case with '{only}' in its name; leave --only out")
+    return found
 
 
 def specs_of(arrays: Mapping[str, Array]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import statistics
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -33,18 +33,6 @@ PAUSE = 0.08
 fills: where a round takes half a second, always in the call of the same engine."""
 EXACT, ROUNDED, LLAMA = "graphc", "graphc q8", "llama.cpp"
 PEERS = (LLAMA, GENAI)
-
-
-class Engine(Protocol):
-    """A loaded model: seconds that a prompt takes, and a new token after a context."""
-
-    def prefill(self, tokens: Sequence[int]) -> float:
-        """Feed a prompt to an empty context."""
-        ...
-
-    def decode(self, tokens: Sequence[int]) -> float:
-        """Return the seconds of a token after these."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -149,7 +137,9 @@ def decode_rows(
         name: load(path, threads=threads, target=target, activations=activations)
         for name, activations in ((EXACT, "exact"), (ROUNDED, "q8"))
     }
-    engines: dict[str, Engine] = {name: Own(model) for name, model in models.items()}
+    engines: dict[str, Own | LlamaCpp | Genai] = {
+        name: Own(model) for name, model in models.items()
+    }
     if LLAMA in peers:
         engines[LLAMA] = LlamaCpp(path, threads)
     if genai is not None and GENAI in peers:
@@ -172,7 +162,7 @@ def decode_rows(
 
 
 def _rates(
-    engines: dict[str, Engine], is_prompt: bool, tokens: Sequence[int], rounds: int
+    engines: dict[str, Own | LlamaCpp | Genai], is_prompt: bool, tokens: Sequence[int], rounds: int
 ) -> dict[str, float]:
     """Return tokens per second: medians of rounds that alternate between the engines."""
     seconds: dict[str, list[float]] = {name: [] for name in engines}

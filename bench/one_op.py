@@ -138,7 +138,7 @@ def _model(name: str, op: str, operands: OneOp, attrs: dict[str, Any]) -> bytes:
     outputs = [helper.make_empty_tensor_value_info(result) for result in results]
     constants = [numpy_helper.from_array(x, key) for key, x in operands.constants.items()]
     model = model_bytes(name, [node], inputs, outputs, constants, OPSET, IR_VERSION)
-    return bytes(shape_inference.infer_shapes(model, True, True, True))
+    return bytes(shape_inference.infer_shapes(model, True, True, True).SerializeToString())
 
 
 def _gflop(op: str, model: bytes) -> float:

@@ -8,7 +8,7 @@ from functools import partial
 
 import numpy as np
 
-from .cases import Case
+from .cases import Case, chosen
 from .dynamic_case import DynamicCase
 from .dynamic_cases import dynamic_cases
 from .networks import NETWORKS, TRANSFORMERS
@@ -74,8 +74,9 @@ def suite(name: str, only: str = "") -> Iterator[Case | DynamicCase | TorchCase]
 
 
 def makers(name: str, only: str = "") -> dict[str, Maker | DynamicMaker | TorchMaker]:
-    """Return the builders of the cases of a suite whose name contains `only`. KeyError as above."""
-    return {label: make for label, make in SUITES[name]().items() if only in label}
+    """Return the builders of the cases of a suite whose name contains `only`. UserError if there is none."""
+    found = SUITES[name]()
+    return {label: found[label] for label in chosen(found, name, only)}
 
 
 def _gemm() -> dict[str, Maker]:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import Any, NoReturn
 
 from ..base.suggestion import closest
 from ..base.version import __version__
@@ -27,20 +27,6 @@ GROUPS = {
 """The commands, in the order of the help."""
 
 PLUGIN_HELP = "load ops, kernels, passes or patterns from a Python file or module (repeatable)"
-
-
-class Command(Protocol):
-    """The interface of the modules in this folder that are commands."""
-
-    HELP: str
-
-    @property
-    def add_arguments(self) -> Callable[[argparse.ArgumentParser], None]:
-        """Declare the arguments of the command."""
-
-    @property
-    def run(self) -> Callable[[argparse.Namespace], int]:
-        """Do the work; return the exit code."""
 
 
 def parse(words: Sequence[str]) -> argparse.Namespace:

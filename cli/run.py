@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import re
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from ..base.errors import UserError
-from ..base.whole_file import make_folder, write_array
+from .array_folder import ArrayFolder
 from .file_kinds import ARTIFACT
 from .model_arguments import add_file_argument, add_options
 from .run_inputs import call_sizes, input_arrays, split_inputs
 from .terminal import answer
-
-_MAX_LETTERS = 50  # of a file name: up to 4 bytes each, and the limit is 255 bytes
 
 HELP = "Run a compiled model (.gcm)"
 KEYWORDS = ("load", "execute")
@@ -59,9 +55,10 @@ def run(args: argparse.Namespace) -> int:
     results = model.run(None, arrays)
     seconds = time.perf_counter() - start
     outputs = [replace(t, shape=x.shape) for t, x in zip(model.outputs, results, strict=True)]
-    files = (
-        _write(args.output_dir, [t.name for t in model.outputs], results) if args.output_dir else []
-    )
+    files = []
+    if args.output_dir:
+        folder = ArrayFolder(args.output_dir)
+        files = [folder.write(t.name, x) for t, x in zip(model.outputs, results, strict=True)]
     types = {t.name: {"type": t.type_text} for t in outputs}
     lines = [f"{t!r}  {_describe(array)}" for t, array in zip(outputs, results, strict=True)]
     lines += [*(f"wrote {file}" for file in files), f"ran in {seconds * 1e3:.3g} ms"]
@@ -74,16 +71,3 @@ def _describe(array: np.ndarray) -> str:
         return "empty"
     wide = array.astype(np.float64)
     return f"min {wide.min():.6g}, max {wide.max():.6g}, mean {wide.mean():.6g}"
-
-
-def _write(folder: str, names: list[str], arrays: list[np.ndarray]) -> list[str]:
-    """Save each output. Characters a file name cannot hold become `_`; raise UserError if the system refuses."""
-    files = []
-    make_folder(folder)
-    for number, (name, array) in enumerate(zip(names, arrays, strict=True)):
-        stem = re.sub(r"[^\w.-]", "_", name).lstrip(".")[:_MAX_LETTERS] or f"output_{number}"
-        path = Path(folder) / f"{stem}.npy"
-        path = path if str(path) not in files else Path(folder) / f"{stem}_{number}.npy"
-        write_array(path, array)
-        files.append(str(path))
-    return files

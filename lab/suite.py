@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..bench.cases import chosen
+
 KERNELS = """
 matmul m128n768k768 f32 +bias+gelu
 matmul m128n3072k768 f32 +bias+gelu
@@ -87,6 +89,6 @@ y = exp(x - z) / (x + 2) 1024x1024
 """One problem a line."""
 
 
-def kernels(part: str = "") -> list[str]:
-    """Return the problems whose text contains `part`."""
-    return [line for line in KERNELS.strip().splitlines() if part in line]
+def kernels(part: str | None = None) -> list[str]:
+    """Return the problems whose text contains `part`. UserError if there is none."""
+    return chosen(KERNELS.strip().splitlines(), "kernels", part)

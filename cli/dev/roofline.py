@@ -6,6 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from ...base.dtypes import F32
+from ...base.durations import shown_age
 from ..model_arguments import add_options
 from ..terminal import answer, warn_of_load
 
@@ -88,14 +89,7 @@ def measured_text(found: Roofline) -> str:
     """Return the time of the measurement, and the spread of its repeats."""
     import time
 
-    age = max(time.time() - found.measured, 0.0)
-    unit, size = next(((u, s) for u, s in _UNITS if age >= s), _UNITS[-1])
-    text = f"measured {age / size:.0f} {unit} ago, best two of several within {100 * found.spread:.1f} %"
-    return (
-        text
-        if found.steady
-        else f"{text}: the machine was busy, so they are measured again in a while"
-    )
-
-
-_UNITS = (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1))
+    age = shown_age(time.time() - found.measured)
+    text = f"measured {age}, best two of several within {100 * found.spread:.1f} %"
+    busy = "" if found.steady else ": the machine was busy, so they are measured again in a while"
+    return text + busy

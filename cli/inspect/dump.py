@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from ...base.errors import UserError
-from ...base.whole_file import make_folder, write_array
+from ..array_folder import ArrayFolder
 from ..file_kinds import TENSORS
 from ..model_arguments import add_file_argument, add_options
 from ..terminal import answer, table
@@ -40,12 +40,13 @@ def run(args: argparse.Namespace) -> int:
     """Print name, type, minimum, maximum and mean of each tensor. Return 1 if `--against` finds a difference."""
     other = dict(_chosen(_find(args.against), args.nodes)) if args.against else None
     rows: list[dict[str, Any]] = []
+    files = ArrayFolder(args.output_dir) if args.output_dir else None
     for name, array in _chosen(_find(args.dump), args.nodes):
         row = _facts(name, array)
         if other is not None:
             row |= _compared(array, other.get(name))
-        if args.output_dir:
-            row["file"] = _save(Path(args.output_dir), name, array)
+        if files:
+            row["file"] = files.write(name, array)
         if args.values:
             row["values"] = np.array2string(array, threshold=12, edgeitems=3, precision=6)
         rows.append(row)
@@ -99,13 +100,6 @@ def _compared(array: Array, other: Array | None) -> dict[str, Any]:
         return {"same": False, "difference": "only in the first"}
     found = difference(array, other)
     return {"same": found.ok, "difference": f"{found.absolute:.3g}"}
-
-
-def _save(folder: Path, name: str, array: Array) -> str:
-    stem = "".join(ch if ch.isalnum() or ch in "._-" else "_" for ch in name).lstrip(".")
-    make_folder(folder)
-    write_array(folder / f"{stem}.npy", array)
-    return str(folder / f"{stem}.npy")
 
 
 def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
