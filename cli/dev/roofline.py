@@ -52,14 +52,14 @@ def run(args: argparse.Namespace) -> int:
 
 def compute_lines(found: Roofline, target: Target) -> list[str]:
     """The peak of each pair of types, beside what the table of microkernels says."""
-    lines = [f"{'compute':<8} {found.gflops:10.1f} GFLOP/s"]
+    lines = [f"{'compute':<8} {found.gflops:7.1f} GFLOP/s"]
     rows = target.table.microkernels
     assumed = {(f"{x.a}x{x.b}", str(x.instruction)): x.rate(target) for x in rows}
     for peak in found.peaks:
         share = f"{peak.gops / found.gflops:.2f} x f32"
         rate = assumed.get((peak.types, str(peak.instruction)), 1.0)
         rates = f"{share}, {rate:g} assumed in matmuls"
-        lines.append(f"{peak.types:<8} {peak.gops:10.1f} Gop/s   {peak.instruction}, {rates}")
+        lines.append(f"{peak.types:<8} {peak.gops:7.1f} Gop/s  {peak.instruction}, {rates}")
     return lines
 
 
@@ -79,8 +79,8 @@ def memory_lines(found: Roofline, target: Target) -> list[str]:
         held = f"up to {level.capacity >> 10} KiB" if level.capacity else "anything larger"
         balance, rate = found.gflops / level.gbytes_per_second, level.gbytes_per_second / cycles
         lines.append(
-            f"{level.name:<8} {level.gbytes_per_second:10.1f} GB/s   {held}, binds below "
-            f"{balance:.2f} FLOP/byte; {rate:.1f} bytes per cycle, {described[level.name]} assumed"
+            f"{level.name:<8} {level.gbytes_per_second:7.1f} GB/s  {held}, binds below "
+            f"{balance:.2f} FLOP/byte; {rate:.1f} bytes/cycle, {described[level.name]} assumed"
         )
     return lines
 

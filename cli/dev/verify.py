@@ -11,7 +11,7 @@ from ...base.printable import printable
 from ..model_arguments import add_compile_arguments, add_options, model_sizes, opened_model
 from ..progress import Report, progress
 from ..run_inputs import check_names
-from ..terminal import answer, show
+from ..terminal import answer, shortened, show
 
 if TYPE_CHECKING:
     from ...graph_ir.schedule.context import LowerContext
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 HELP = "Check every op of a model in every layout and schedule, and time each"
 BATCH = 64  # variants compiled at once
+MAX_LETTERS = 36  # of the name of an op in the table
 MANY = 32  # from this many variants on, use other processes to compile: they take half a second to start
 
 
@@ -119,7 +120,8 @@ def _print_table(trials: Sequence[Trial]) -> None:
     from rich.text import Text
 
     table = Table(box=box.SIMPLE_HEAD)
-    for heading in ("op", "layout", "schedule"):
+    table.add_column("op", no_wrap=True)
+    for heading in ("layout", "schedule"):
         table.add_column(heading, overflow="fold")
     for heading in ("predicted", "us", "max error"):
         table.add_column(heading, justify="right")
@@ -127,7 +129,7 @@ def _print_table(trials: Sequence[Trial]) -> None:
     for trial in trials:
         variant = trial.variant
         table.add_row(
-            Text(printable(variant.op)),  # a name may look like markup
+            Text(shortened(printable(variant.op), MAX_LETTERS)),  # a name may look like markup
             variant.layout,
             f"{'* ' if variant.chosen else ''}{variant.schedule or '-'}",
             "" if variant.predicted is None else f"{variant.predicted:.0f}",

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.bench import decode
+from graphc.bench import decode, peers
 from graphc.bench.decode import EXACT, LLAMA, ROUNDED, DecodeRow, decode_rows, geometric_mean
 from graphc.bench.decode_genai import GENAI
 from graphc.cli import main
@@ -102,6 +102,6 @@ def test_a_peer_that_is_not_installed(tiny: Path, monkeypatch: pytest.MonkeyPatc
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(decode, "import_module", missing)
+    monkeypatch.setattr(peers, "import_module", missing)
     with pytest.raises(UserError, match="pip install xllamacpp"):
         decode_rows(tiny, target_for("native"), 1, [LLAMA], 1, lambda *step: None)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.bench import decode_genai
+from graphc.bench import peers
 from graphc.bench.decode_genai import Genai, build, genai_folder, write_folder
 from graphc.bench.decode_models import Shape
 from graphc.language_models import load
@@ -42,6 +42,6 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(decode_genai, "import_module", missing)
+    monkeypatch.setattr(peers, "import_module", missing)
     with pytest.raises(UserError, match="pip install onnxruntime-genai"):
         Genai(tmp_path, 1)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from graphc.base.errors import UserError
-from graphc.bench import decode_models
+from graphc.bench import peers
 from graphc.bench.decode_models import GEMMA, Shape, decode_cases, type_of, write_model
 from graphc.frontend.gguf import read_gguf
 from graphc.language_models import load
@@ -56,6 +56,6 @@ def test_a_missing_package_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     def missing(name: str) -> None:
         raise ImportError(name)
 
-    monkeypatch.setattr(decode_models, "import_module", missing)
+    monkeypatch.setattr(peers, "import_module", missing)
     with pytest.raises(UserError, match="pip install gguf"):
         write_model(tmp_path / "x.gguf", SMALL, "Q8_0")

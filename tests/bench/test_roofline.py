@@ -185,7 +185,7 @@ def test_the_command_prints_all_roofs(
     target = target_for("native")
     rate = target.machine.rates[target.isa].u8s8_dot4
     assert out[2].endswith(f"dot4, 4.00 x f32, {rate:g} assumed in matmuls")
-    assert re.search(r"bytes per cycle, [0-9.]+ assumed$", out[3])
+    assert re.search(r"bytes/cycle, [0-9.]+ assumed$", out[3])
     assert main(["dev", "roofline", "--threads", "1", "--json"]) == 0
     assert re.match(r"measured \d+ seconds ago, best two of several within 0.0 %$", out[7])
     facts = json.loads(capsys.readouterr().out)

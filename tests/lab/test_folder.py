@@ -52,7 +52,9 @@ def test_the_file_edited_last_is_built(exported: Path, tmp_path: Path) -> None:
     later(copy / "0_lowered.tir", text.replace("max(", "min("))
     edited = read_version(str(copy), target)
     assert edited.label.endswith("0_lowered.tir")
-    with pytest.raises(UserError, match=r"0_lowered.tir is wrong: .*its time would say nothing"):
+    with pytest.raises(
+        UserError, match=r"0_lowered.tir gives wrong results: .*its time would say nothing"
+    ):
         compare([read_version(str(exported), target), edited], read_problem(TEXT), 1, 0.002)
 
 
