@@ -74,7 +74,7 @@ def suite(name: str, only: str = "") -> Iterator[Case | DynamicCase | TorchCase]
 
 
 def makers(name: str, only: str = "") -> dict[str, Maker | DynamicMaker | TorchMaker]:
-    """Return the builders of the cases of a suite whose name contains `only`. UserError if there is none."""
+    """Return the builders of the cases of a suite whose name contains `only`. Raise UserError if there is none."""
     found = SUITES[name]()
     return {label: found[label] for label in chosen(found, name, only)}
 

@@ -90,5 +90,5 @@ y = exp(x - z) / (x + 2) 1024x1024
 
 
 def kernels(part: str | None = None) -> list[str]:
-    """Return the problems whose text contains `part`. UserError if there is none."""
+    """Return the problems whose text contains `part`. Raise UserError if there is none."""
     return chosen(KERNELS.strip().splitlines(), "kernels", part)
