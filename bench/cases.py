@@ -73,7 +73,7 @@ class Case:
 
 
 def chosen(names: Iterable[str], suite: str, only: str | None) -> list[str]:
-    """Return the cases of a suite whose name contains a text, in upper or lower case. Raise UserError if there is none."""
+    """Return the cases of a suite whose name contains a text, in any case. Raise UserError if there is none."""
     found = [name for name in names if (only or "").lower() in name.lower()]
     if not found:
         raise UserError(f"suite '{suite}' has no case with '{only}' in its name; leave --only out")
