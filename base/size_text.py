@@ -100,3 +100,8 @@ class _Reader:
         if found:
             self.tokens.pop()
         return found
+
+
+def listed(values: Mapping[str, object]) -> str:
+    """Return `m=1 n=768`, the names and values of sizes or settings."""
+    return " ".join(f"{name}={value}" for name, value in values.items())

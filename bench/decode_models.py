@@ -17,6 +17,7 @@ import numpy as np
 from ..base.block_types import BLOCK_TYPES, Array, BlockType
 from ..base.records import dataclass
 from .cases import chosen
+from .operands import random_blocks
 from .peers import package_of
 
 CHUNK = 1 << 14
@@ -174,14 +175,7 @@ def _random(name: str) -> Array:
     if name == "F16":
         return (SCALE * rng.standard_normal(CHUNK)).astype("<f2").view(np.uint8)
     kind = _block_type(name)
-    raw = rng.integers(0, 256, (CHUNK, kind.size), dtype=np.uint8)
-    for factor in (kind.scale, kind.minimum):
-        if factor is not None:
-            floats = factor.floats
-            levels = 32.0 if factor.of_group is not None else 1.0
-            value = np.full((CHUNK, floats.count), SCALE / levels / 8, "<f2")
-            raw[:, floats.offset : floats.offset + 2 * floats.count] = value.view(np.uint8)
-    return raw.reshape(-1)
+    return random_blocks(kind, CHUNK, kind.elements, SCALE / 256).reshape(-1)
 
 
 def _metadata(writer: Any, shape: Shape) -> None:

@@ -15,7 +15,7 @@ from ..driver.compiler import compile as compile_model
 from ..runtime.executor import CompiledModel
 from .cases import specs_of
 from .dynamic_case import Call, DynamicCase
-from .engines import FIXED, OnStep, Row, Setting, deviation, precisions_of
+from .engines import FIXED, OnStep, Row, Setting, timed_row
 from .measure import interleave
 from .peak import measured_peak
 from .peers import Contender, Session, gathered, graphc_contender, load_peer
@@ -57,17 +57,11 @@ def _row(
     with _compiled(case, setting, specs_of(call.arrays)) as alone:
         fixed = graphc_contender(alone, call.arrays, FIXED)
         fixed.run()
-        worst, wrong = deviation([*contenders, fixed])
         ours, own = contenders[0].results(), fixed.results()
         same = all(a.tobytes() == b.tobytes() for a, b in zip(ours, own, strict=True))
-        timings = interleave(
-            {c.name: c.run for c in (*contenders, fixed)}, setting.rounds, setting.seconds
-        )
-        gflop = alone.stats["gflop"]
-    name = f"{case.name} {call.label}"
-    row = Row(
-        name, gflop, 0.0, timings, worst, wrong, refused, None, same, precisions_of(contenders)
-    )
+        name, both = f"{case.name} {call.label}", [*contenders, fixed]
+        row = timed_row(name, both, setting.rounds, setting.seconds)
+        row = replace(row, gflop=alone.stats["gflop"], refused=refused, same_bits=same)
     return row, contenders
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from ..base.errors import UnsupportedError
@@ -53,7 +53,8 @@ class Row:
     run the model, and why. Among the engines of a quantized case is "f32": graphc with the model it was made of.
     Single operators have a roof. A model of dynamic dimensions is timed beside "fixed", graphc's model of the sizes of
     the row; `same_bits` says whether their results are equal bit for bit. `precisions` are the compute dtypes of f32
-    matmuls that engines report.
+    matmuls that engines report. A problem of the lab has `sizes` for its dynamic dimensions, and the `nbytes` of its
+    operands and results.
     """
 
     name: str
@@ -66,6 +67,23 @@ class Row:
     roof: Roof | None = None
     same_bits: bool | None = None
     precisions: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    nbytes: int = 0
+
+    @property
+    def roof_name(self) -> str:
+        """Return the bound, `compute` or a level of memory; "" without one."""
+        return self.roof.name if self.roof else ""
+
+    @property
+    def roof_seconds(self) -> float:
+        """Return the least time that the roof allows; 0 without one."""
+        return self.roof.seconds if self.roof else 0.0
+
+    @property
+    def of_roof(self) -> float:
+        """Return the share of the roof that graphc reaches."""
+        return self.roof_seconds / self.timings["graphc"].median
 
     def gflops(self, engine: str) -> float:
         """GFLOP/s by the median."""
@@ -154,21 +172,26 @@ def compare(case: Case, setting: Setting, report: OnStep) -> Row:
         if case.origin is None
         else _distance(contenders, exact_results(case.exact(), arrays), case.noise)
     )
-    timings = interleave(
-        {c.name: c.run for c in contenders},
-        setting.rounds,
-        setting.seconds,
-        lambda done, total: report(case.name, done, total),
-    )
     gflop = model.stats["gflop"] if case.op_gflop is None else case.op_gflop
     roof = None if case.op_gflop is None else _roof(case, model, target, setting.threads)
-    used = precisions_of(contenders)
-    return Row(case.name, gflop, peak, timings, worst, wrong, refused, roof, precisions=used)
+    row = timed_row(case.name, contenders, setting.rounds, setting.seconds, (worst, wrong), report)
+    return replace(row, gflop=gflop, peak=peak, refused=refused, roof=roof)
 
 
-def precisions_of(contenders: Sequence[Contender]) -> dict[str, str]:
-    """Return the compute dtype of f32 matmuls in each engine that reports it."""
-    return {c.name: c.precision for c in contenders if c.precision}
+def timed_row(
+    name: str,
+    contenders: Sequence[Contender],
+    rounds: int,
+    seconds: float,
+    judged: tuple[float, frozenset[str]] | None = None,
+    report: OnStep | None = None,
+) -> Row:
+    """Time contenders, which are compared with the first unless they are `judged`: (deviation, the wrong ones)."""
+    worst, wrong = judged or deviation(contenders)
+    told = report and (lambda done, total: report(name, done, total))
+    timings = interleave({c.name: c.run for c in contenders}, rounds, seconds, told)
+    used = {c.name: c.precision for c in contenders if c.precision}
+    return Row(name, 0.0, 0.0, timings, worst, wrong, precisions=used)
 
 
 def _contenders(

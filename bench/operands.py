@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from ..base.aligned_memory import aligned_copy
+from ..base.block_types import BlockType
 from ..base.dims import Size, evaluate
 from ..base.dtypes import DType
 from ..base.records import dataclass
@@ -14,6 +15,9 @@ from ..frontend.shape_spec import parse_spec
 from ..graph_ir.inspect.experts import sorted_experts
 from ..runtime.abi import ALIGNMENT
 from .cases import Array
+
+SMALL_BYTE = 48
+"""A scale of one byte, in each of the encodings below 1."""
 
 
 @dataclass(frozen=True)
@@ -66,3 +70,18 @@ def _ranged(dim: Size) -> str:
         return str(dim)
     (symbol,) = dim.symbols
     return f"{symbol.name}={symbol.least}..{symbol.most}"
+
+
+def random_blocks(kind: BlockType, rows: int, k: int, scale: float = 1 / 64) -> Array:
+    """Return rows of blocks, u8 [rows, bytes], of random levels and small scales, so that results are finite."""
+    blocks = np.random.default_rng(0).integers(
+        0, 256, (rows * k // kind.elements, kind.size), np.uint8
+    )
+    for factor in (kind.scale, kind.minimum):
+        if factor is not None:
+            floats = factor.floats
+            is_half = floats.decode is None
+            small = np.full(floats.count, scale, "<f2").view(np.uint8) if is_half else SMALL_BYTE
+            size = floats.count * np.dtype(floats.dtype).itemsize
+            blocks[:, floats.offset : floats.offset + size] = small
+    return blocks.reshape(rows, -1)

@@ -148,7 +148,7 @@ def _share_of_roof(row: Row) -> str:
     """The least time that the roof allows, in percent of the time taken."""
     if row.roof is None or "graphc" not in row.timings:
         return ""
-    return f"{100 * row.roof.seconds / row.timings['graphc'].median:.0f}"
+    return f"{100 * row.of_roof:.0f}"
 
 
 def _ratio(value: float | None) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import io
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -17,8 +18,7 @@ from ..codegen.host import target_for
 from ..frontend.torch.tensors import array_of
 from ..graph_ir.inspect.compare import difference
 from ..runtime.abi import ALIGNMENT
-from .engines import EAGER, FROZEN, MODULE, OnStep, Row, Setting
-from .measure import interleave
+from .engines import EAGER, FROZEN, MODULE, OnStep, Row, Setting, timed_row
 from .peak import measured_peak
 from .peers import Contender, RefusedModel, gathered, make_peer, reason
 from .torch_networks import TorchCase
@@ -46,14 +46,9 @@ def compare_modules(case: TorchCase, setting: Setting, report: OnStep) -> Row:
         names = ("graphc", FROZEN, MODULE, *(peer for peer in setting.peers if peer != EAGER))
         others, refused = gathered(names, lambda name: _contender(name, case, setting))
         found = [eager, *others.values()]
-        worst, wrong = _deviation(found)
-        timings = interleave(
-            {c.name: c.run for c in found},
-            setting.rounds,
-            setting.seconds,
-            lambda done, total: report(case.name, done, total),
-        )
-    return Row(case.name, 0.0, peak, timings, worst, wrong, refused)
+        judged = _deviation(found)
+        row = timed_row(case.name, found, setting.rounds, setting.seconds, judged, report)
+    return replace(row, peak=peak, refused=refused)
 
 
 def compiled_by(name: str, module: Any, setting: Setting) -> Compiled:

@@ -9,6 +9,7 @@ from statistics import geometric_mean
 from typing import TYPE_CHECKING, Any
 
 from ..base.durations import shown_time
+from ..base.size_text import listed
 from .dev.kernel_tables import result_facts
 from .progress import progress
 from .terminal import table, wrapped
@@ -83,11 +84,11 @@ def lines(results: Sequence[Result], bench: Bench) -> Iterator[str]:
             ]
             ratio = min(others) / ours.median if others else math.nan
             ratios += [ratio] if others else []
-            sizes = " ".join(f"{name}={size}" for name, size in row.sizes.items())
+            sizes = listed(row.sizes)
             cells.append(
                 [
                     shown_time(ours.median), f"{ours.spread:.0%}",
-                    f"{row.gop / ours.median:.1f}" if row.gop else "", f"{row.of_roof:.0%}", row.roof,
+                    f"{row.gflop / ours.median:.1f}" if row.gflop else "", f"{row.of_roof:.0%}", row.roof_name,
                     *([f"{ratio:.2f}" if others else "-"] if bench.peers else []),
                     f"{one.problem.text} {sizes}".strip(),
                 ]

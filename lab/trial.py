@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field, replace
+from dataclasses import replace
 
 from ..base.durations import shown_time
 from ..base.errors import UserError
 from ..base.html_table import html_table
 from ..base.options import CompileOptions
 from ..base.records import dataclass
+from ..base.size_text import listed
 from ..bench.counters import Counted, count
-from ..bench.engines import deviation, precisions_of
-from ..bench.measure import Timing, interleave
+from ..bench.engines import Roof, Row, timed_row
 from ..bench.peers import Contender, RefusedModel, Session, gathered, graphc_contender, load_peer
 from ..bench.roofline import Roofline, roofline
 from ..driver.compiler import compile_stages
@@ -53,37 +53,12 @@ class Bench:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """A problem at one choice of its dynamic sizes.
-
-    `roof` binds: `compute` or the level of memory that holds operands and results, `roof_seconds` is the least time it
-    allows. `wrong` are peers whose results differ, `refused` those that cannot run it, and why. `precisions` are the
-    compute dtypes that engines report.
-    """
-
-    sizes: Mapping[str, int]
-    timings: Mapping[str, Timing]
-    gop: float
-    nbytes: int
-    roof: str
-    roof_seconds: float
-    wrong: frozenset[str] = frozenset()
-    refused: Mapping[str, str] = field(default_factory=dict)
-    precisions: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def of_roof(self) -> float:
-        """Return the share of the roof that graphc reaches."""
-        return self.roof_seconds / self.timings[OURS].median
-
-
-@dataclass(frozen=True)
 class Result:
     """A problem with its kernels, and a row for each choice of sizes. `schedules`: kernel -> the text that ran."""
 
     problem: Problem
     compilation: Compilation
-    rows: Sequence[Measured]
+    rows: Sequence[Row]
     kernels: Sequence[KernelTime]
 
     def verdicts(self, bench: Bench) -> dict[str, Verdict]:
@@ -101,9 +76,9 @@ class Result:
         """Return the engines at each choice of sizes, for notebooks."""
         cells = [
             (
-                " ".join(f"{name}={size}" for name, size in row.sizes.items()),
+                listed(row.sizes),
                 engine, shown_time(timing.median), f"{timing.spread:.0%}",
-                f"{row.gop / timing.median:.1f}", f"{row.roof_seconds / timing.median:.0%} of {row.roof}",
+                f"{row.gflop / timing.median:.1f}", f"{row.roof_seconds / timing.median:.0%} of {row.roof_name}",
             )
             for row in self.rows
             for engine, timing in row.timings.items()
@@ -166,30 +141,19 @@ def _measured(
     sessions: Mapping[str, Session],
     refused: Mapping[str, str],
     sizes: Mapping[str, int],
-) -> Measured:
+) -> Row:
     arrays = problem.arrays(sizes)
     ours = graphc_contender(model, arrays)
     check(problem.label, with_sizes(compilation.source, sizes), arrays, ours)
     peers, refusals = gathered(sessions, lambda name: sessions[name](arrays))
     contenders = [ours, *peers.values()]
-    _, wrong = deviation(contenders)
-    timings = interleave({c.name: c.run for c in contenders}, ROUNDS, bench.seconds)
-    results = contenders[0].results()
-    nbytes = sum(array.nbytes for array in (*arrays.values(), *results))
+    nbytes = sum(array.nbytes for array in (*arrays.values(), *ours.results()))
     nbytes += len(compilation.artifact.constants)
-    roof, least = bench.roofs(problem).bound(problem.gop(sizes), nbytes)
-    used = precisions_of(contenders)
-    return Measured(
-        sizes,
-        timings,
-        problem.gop(sizes),
-        nbytes,
-        roof,
-        least,
-        wrong,
-        {**refused, **refusals},
-        used,
-    )
+    roof = Roof(*bench.roofs(problem).bound(problem.gop(sizes), nbytes))
+    row = timed_row(problem.text, contenders, ROUNDS, bench.seconds)
+    return replace(
+        row, gflop=problem.gop(sizes), refused={**refused, **refusals}, roof=roof, sizes=sizes, nbytes=nbytes
+    )  # fmt: skip
 
 
 def check(label: str, graph: Graph, arrays: Mapping[str, Array], ours: Contender) -> None:

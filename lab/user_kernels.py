@@ -15,6 +15,7 @@ from ..base.errors import GraphcError, UserError
 from ..base.html_table import html_table
 from ..base.options import CompileOptions
 from ..base.records import dataclass
+from ..base.size_text import listed
 from ..codegen.host import target_for
 from ..driver.compiler import compile_request
 from ..driver.request import CompileRequest
@@ -133,13 +134,13 @@ class Checks:
     def __str__(self) -> str:
         wrong = [row for row in self.rows if row.verdict not in (RIGHT, REFUSED)]
         right = sum(row.verdict == RIGHT for row in self.rows)
-        lines = [f"{_listed(row.sizes)}: {row.verdict}" for row in wrong[:MAX_LINES]]
+        lines = [f"{listed(row.sizes)}: {row.verdict}" for row in wrong[:MAX_LINES]]
         if len(wrong) > MAX_LINES:
             lines.append(f"and {len(wrong) - MAX_LINES} more")
         return "\n".join([f"{self.kernel}: right at {right} of {len(self.rows)} sizes", *lines])
 
     def _repr_html_(self) -> str:
-        rows = [(_listed(row.sizes), row.verdict) for row in self.rows]
+        rows = [(listed(row.sizes), row.verdict) for row in self.rows]
         return html_table(f"Checks of {self.kernel}", ("sizes", "verdict"), rows)
 
 
@@ -242,7 +243,3 @@ def _frozen(attrs: Mapping[str, Any]) -> tuple[tuple[str, Any], ...]:
     return tuple(
         (name, tuple(v) if isinstance(v, list) else v) for name, v in sorted(attrs.items())
     )
-
-
-def _listed(sizes: Mapping[str, int]) -> str:
-    return " ".join(f"{name}={size}" for name, size in sizes.items())

@@ -6,13 +6,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ...base.durations import shown_time
+from ...base.size_text import listed
 from ..terminal import table, wrapped
 
 if TYPE_CHECKING:
+    from ...bench.engines import Row
     from ...lab.grid import Point
     from ...lab.heat_map import HeatMap
     from ...lab.problem import Problem
-    from ...lab.trial import Bench, Measured, Result
+    from ...lab.trial import Bench, Result
     from ...tools.hot_loop.verdict import Verdict
 
 SHOWN = 10
@@ -28,13 +30,13 @@ def result_lines(found: Result, bench: Bench) -> Iterator[str]:
     for row in found.rows:
         yield ""
         if row.sizes:
-            yield " ".join(f"{name}={size}" for name, size in row.sizes.items())
+            yield listed(row.sizes)
         yield from table(_engine_rows(row))
-        yield f"{row.of_roof:.0%} of the roof, {row.roof}: {shown_time(row.roof_seconds)} at least"
+        yield f"{row.of_roof:.0%} of the roof, {row.roof_name}: {shown_time(row.roof_seconds)} at least"
         yield from wrapped((f"{name}: {why}" for name, why in row.refused.items()), 2)
 
 
-def _engine_rows(row: Measured) -> list[list[str]]:
+def _engine_rows(row: Row) -> list[list[str]]:
     from ...lab.trial import OURS
 
     ours = row.timings[OURS].median
@@ -42,7 +44,7 @@ def _engine_rows(row: Measured) -> list[list[str]]:
     for name, timing in row.timings.items():
         notes = [row.precisions.get(name, ""), "wrong" if name in row.wrong else ""]
         named = ", ".join([name, *filter(None, notes)])
-        gop = f"{row.gop / timing.median:.1f}" if row.gop else ""
+        gop = f"{row.gflop / timing.median:.1f}" if row.gflop else ""
         rows.append(
             [
                 shown_time(timing.median), f"{timing.spread:.0%}", gop, f"{row.nbytes / timing.median / 1e9:.1f}",
@@ -102,17 +104,17 @@ def result_facts(
     }  # fmt: skip
 
 
-def _row_facts(row: Measured) -> Facts:
+def _row_facts(row: Row) -> Facts:
     engines = {
         name: {
             "seconds": timing.median, "min": timing.best, "spread": timing.spread,
-            "gop_per_second": row.gop / timing.median, "precision": row.precisions.get(name, ""),
+            "gop_per_second": row.gflop / timing.median, "precision": row.precisions.get(name, ""),
             "wrong": name in row.wrong,
         }
         for name, timing in row.timings.items()
     }  # fmt: skip
     return {
-        "sizes": dict(row.sizes), "gop": row.gop, "bytes": row.nbytes, "roof": row.roof,
+        "sizes": dict(row.sizes), "gop": row.gflop, "bytes": row.nbytes, "roof": row.roof_name,
         "roof_seconds": row.roof_seconds, "of_roof": row.of_roof, "engines": engines, "refused": dict(row.refused),
     }  # fmt: skip
 
@@ -133,7 +135,7 @@ def point_lines(
             told = f"{point.predicted / lowest:.2f}x"
         if timing is not None:
             rows.append(
-                [shown_time(timing.median), f"{timing.spread:.0%}", told, str(point.loop.spills), _settings(point)]
+                [shown_time(timing.median), f"{timing.spread:.0%}", told, str(point.loop.spills), listed(point.settings)]
             )  # fmt: skip
     yield f"{problem.text}, {bench.threads} threads, {len(ran)} of {len(points)} schedules ran"
     yield from table(rows)
@@ -155,11 +157,7 @@ def _refusals(points: Sequence[Point]) -> Iterator[str]:
             reasons.setdefault(point.refused, []).append(point)
     for why, refused in reasons.items():
         others = f" and {len(refused) - 1} more" if len(refused) > 1 else ""
-        yield from wrapped([f"refused: {_settings(refused[0])}{others}: {why}"], 2)
-
-
-def _settings(point: Point) -> str:
-    return " ".join(f"{name}={value}" for name, value in point.settings.items())
+        yield from wrapped([f"refused: {listed(refused[0].settings)}{others}: {why}"], 2)
 
 
 def sweep_facts(problem: Problem, bench: Bench, points: Sequence[Point]) -> Facts:

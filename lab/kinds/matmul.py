@@ -12,7 +12,7 @@ import numpy as np
 from ...base.block_types import BLOCK_TYPES, BlockType
 from ...base.dims import Size
 from ...base.dtypes import F32, S32, DType, by_name
-from ...bench.operands import Operand
+from ...bench.operands import Operand, random_blocks
 from ...frontend.decoder.linear import linear
 from ...frontend.decoder.weights import Weight
 from ...frontend.op_builder import OpBuilder
@@ -20,7 +20,7 @@ from ...graph_ir.ir.graph import Graph
 from ...graph_ir.ir.logical_tensor import LogicalTensor
 from ..problem import Problem, check_memory, measured_sizes, problem_of
 from ..problem_text import ProblemText, Word
-from ..program import Array, Program
+from ..program import Program
 from . import epilogue
 
 LETTERS = {"b": "batch", "m": "rows", "n": "columns", "k": "depth"}
@@ -30,8 +30,6 @@ BYTES = {"u8xs8": "u8", "s8xs8": "s8", "u8s8s32": "u8", "s8s8s32": "s8"}
 PACKED = {kind.name: kind for kind in BLOCK_TYPES}
 NODE = "matmul"
 _LEVELS = re.compile(r"f32xu([248])g(\d{1,5})")
-SMALL_BYTE = 48
-"""A scale of one byte, in each of the encodings below 1."""
 
 
 def matmul(text: ProblemText, words: list[Word]) -> Problem:
@@ -140,18 +138,3 @@ def _packed(
     inputs = {"a": operand}
     node = f"{NODE}.matmul_nbits"
     return Problem(text.text, graph, inputs, operations, node, "f32", measured_sizes(inputs))
-
-
-def random_blocks(kind: BlockType, rows: int, k: int) -> Array:
-    """Return rows of blocks, u8 [rows, bytes], of random levels; their scales are small, so that results are finite."""
-    blocks = np.random.default_rng(0).integers(
-        0, 256, (rows * k // kind.elements, kind.size), np.uint8
-    )
-    for factor in (kind.scale, kind.minimum):
-        if factor is not None:
-            floats = factor.floats
-            is_half = floats.decode is None
-            small = np.full(floats.count, 1 / 64, "<f2").view(np.uint8) if is_half else SMALL_BYTE
-            size = floats.count * np.dtype(floats.dtype).itemsize
-            blocks[:, floats.offset : floats.offset + size] = small
-    return blocks.reshape(rows, -1)
