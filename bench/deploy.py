@@ -29,9 +29,9 @@ from ..base.version import __version__
 from ..codegen.host import cpu_name
 from ..driver.compiler import compile as compile_model
 from ..driver.export import export
-from ..tools.library_call import library_call
 from . import iree_modules
 from .cases import Case
+from .library_call import library_call
 from .measure import interleave
 from .memory import COMPILE, GROWTH, OVERHEAD_MB, SESSION, peak_megabytes, write_model
 from .networks import TRANSFORMERS

@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from ..base.errors import UnsupportedError
@@ -188,7 +189,7 @@ def timed_row(
 ) -> Row:
     """Time contenders, which are compared with the first unless they are `judged`: (deviation, the wrong ones)."""
     worst, wrong = judged or deviation(contenders)
-    told = report and (lambda done, total: report(name, done, total))
+    told = partial(report, name) if report else None
     timings = interleave({c.name: c.run for c in contenders}, rounds, seconds, told)
     used = {c.name: c.precision for c in contenders if c.precision}
     return Row(name, 0.0, 0.0, timings, worst, wrong, precisions=used)

@@ -15,6 +15,7 @@ import numpy as np
 from ..base.dtypes import F32
 from ..base.errors import GraphcError
 from ..base.records import dataclass
+from ..bench.library_call import library_call
 from ..codegen.host import target_for
 from ..driver.compile_cache import default_cache
 from ..driver.compiler import compile
@@ -24,7 +25,6 @@ from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..runtime.executor import CompiledModel
 from ..runtime.threadpool import available_cpus, resolve_threads
 from ..shipping.export import export_library
-from .library_call import library_call
 
 _ROWS, _DEPTH, _COLUMNS = 96, 64, 128
 PEERS = ("torch", "jax", "onnxruntime", "openvino", "skl2onnx", "tokenizers", "pnnx")

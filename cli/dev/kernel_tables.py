@@ -134,9 +134,13 @@ def point_lines(
         if lowest and point.predicted is not None:
             told = f"{point.predicted / lowest:.2f}x"
         if timing is not None:
-            rows.append(
-                [shown_time(timing.median), f"{timing.spread:.0%}", told, str(point.loop.spills), listed(point.settings)]
-            )  # fmt: skip
+            cells = [
+                shown_time(timing.median),
+                f"{timing.spread:.0%}",
+                told,
+                str(point.loop.spills),
+            ]
+            rows.append([*cells, listed(point.settings)])
     yield f"{problem.text}, {bench.threads} threads, {len(ran)} of {len(points)} schedules ran"
     yield from table(rows)
     ranked = correlation(points)
