@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir.graph import Array, Graph, GraphTensor
-from ..ops.grouped_matmul import GroupedMatmul
+from ..ops.matmul import GroupedMatmul
 from ..ops.matmul_nbits import MatmulNBits
 
 
