@@ -23,6 +23,7 @@ from ..graph_ir.ops.control import Case, While
 from ..graph_ir.ops.dynamic_sizes import Count
 from ..graph_ir.rewriting.groups import is_elementwise
 from .drift import MOVING, disturb, drift_bound, is_step, reach_of, step_walks, units_of
+from .rebuild import all_values
 from .sum_rounding import DEVIATIONS, sum_noise
 
 DISTURBED = 3
@@ -211,19 +212,15 @@ def _parts(op: CompositeOp) -> Graph:
 
 
 def _disturbed_graph(graph: Graph, arrays: list[Array], rng: np.random.Generator) -> list[Array]:
-    values: dict[GraphTensor, Array] = {}
     sizes: dict[str, int] = {}
-    fed = iter(arrays)
-    for op in graph.ops:
-        if op.is_input:
-            values[op.outputs[0]] = next(fed)
-        elif op.kind != "sink":
-            source = op.kind == "source"
-            own = [values[x] for x in op.inputs]
-            at = op_at_sizes(op, own, sizes)
-            made = at.reference(own) if source else _disturbed(at, own, None, rng)
-            sizes.update(_counted(op, [made]))
-            values.update(zip(op.outputs, made, strict=True))
+
+    def run(op: Op, own: list[Array]) -> list[Array]:
+        at = op_at_sizes(op, own, sizes)
+        made = at.reference(own) if op.kind == "source" else _disturbed(at, own, None, rng)
+        sizes.update(_counted(op, [made]))
+        return made
+
+    values = all_values(graph, arrays, run)
     return [values[op.inputs[0]] for op in graph.outputs]
 
 

@@ -14,6 +14,7 @@ from ..graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ..graph_ir.ir.logical_tensor import LogicalTensor
 from ..graph_ir.rewriting.subgraph import inline
 from ..graph_ir.text.printer import print_graph
+from .rebuild import needed_for, rebuild
 
 MODEL_FILE, COMMAND_FILE = "model.graph", "command.txt"
 
@@ -60,26 +61,14 @@ def node_model(node: Op) -> Graph:
 def cone(graph: Graph, target: GraphTensor, known: Iterable[GraphTensor]) -> Graph:
     """The part of a graph that computes `target` from `known` tensors (and constants)."""
     cut = set(known)
-    needed: set[Op] = set()
-    stack = [target.producer_owner]
-    while stack:
-        op = stack.pop()
-        if op not in needed:
-            needed.add(op)
-            stack += [x.producer_owner for x in op.inputs if x not in cut]
     model = Graph(graph.name)
-    mapping: dict[GraphTensor, GraphTensor] = {}
-    inside = [op for op in graph.ops if op in needed]
-    read = dict.fromkeys(x for op in inside for x in op.inputs if x in cut)
-    for tensor in read:
-        if not tensor.is_constant:
-            mapping[tensor] = model.make_input(_plain(tensor), tensor.name)
-    for op in inside:
-        if op.is_input:
-            mapping[op.outputs[0]] = model.make_input(_plain(op.outputs[0]), op.name)
-            continue
-        twin = model.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
-        mapping.update(zip(op.outputs, twin.outputs, strict=True))
+    inside = needed_for([target], cut, graph)
+    read = dict.fromkeys(x for op in inside for x in op.inputs if x in cut and not x.is_constant)
+    mapping = {x: model.make_input(_plain(x), x.name) for x in read}
+    rebuild(
+        model, inside, mapping,
+        lambda op, _: [model.make_input(_plain(op.outputs[0]), op.name)] if op.is_input else None,
+    )  # fmt: skip
     model.make_output(mapping[target], target.name)
     model.sort()
     return model
@@ -92,21 +81,18 @@ def with_rows(graph: Graph, rows: int) -> Graph | None:
     if most <= rows:
         return None
     small = Graph(graph.name)
-    mapping: dict[GraphTensor, GraphTensor] = {}
+
+    def cut(op: Op, inputs: list[GraphTensor]) -> list[GraphTensor] | None:
+        details = op.outputs[0].details if op.is_input else None
+        if details is None or details.rank < 2 or details.plain_dims[0] != most:
+            return None
+        dims = (rows, *details.plain_dims[1:])
+        return [small.make_input(LogicalTensor(details.dtype, dims), op.name)]
+
     try:
-        for op in graph.ops:
-            details = op.outputs[0].details if op.outputs else None
-            if op.is_input and details and details.rank > 1 and details.plain_dims[0] == most:
-                dims = (rows, *details.plain_dims[1:])
-                mapping[op.outputs[0]] = small.make_input(
-                    LogicalTensor(details.dtype, dims), op.name
-                )
-                continue
-            twin = small.make(op.op_name, [mapping[x] for x in op.inputs], op.attrs, op.name)
-            mapping.update(zip(op.outputs, twin.outputs, strict=True))
+        return rebuild(small, graph.ops, {}, cut)
     except GraphcError:
         return None  # an attribute holds the old size
-    return small
 
 
 def cut_rows(graph: Graph, arrays: Mapping[str, Array]) -> dict[str, Array]:

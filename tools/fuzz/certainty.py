@@ -15,11 +15,12 @@ from itertools import pairwise
 import numpy as np
 
 from ...base.dtypes import F64, DType
-from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
+from ...graph_ir.ir.graph import Array, Graph, Op
 from ...graph_ir.ops.control import Case, While
 from ...graph_ir.ops.convolution import Convolution
 from ...graph_ir.ops.elementwise import Elementwise
 from .. import drift
+from ..rebuild import all_values
 
 
 class Certainty(IntEnum):
@@ -84,30 +85,21 @@ do so with weights on padding."""
 
 def certainties(graph: Graph, arrays: Sequence[Array], freedom: Freedom) -> list[Certainty]:
     """Return the certainty of each result."""
-    known = dict.fromkeys((op.outputs[0] for op in graph.inputs), Certainty.EXACT)
-    return _walk(graph, arrays, known, freedom)[1]
+    return _walk(graph, arrays, [Certainty.EXACT] * len(arrays), freedom)[1]
 
 
 def _walk(
-    graph: Graph,
-    arrays: Sequence[Array],
-    known: dict[GraphTensor, Certainty],
-    freedom: Freedom,
+    graph: Graph, arrays: Sequence[Array], known: Sequence[Certainty], freedom: Freedom
 ) -> tuple[list[Array], list[Certainty]]:
-    values: dict[GraphTensor, Array] = {}
-    fed = iter(arrays)
-    for op in graph.ops:
-        if op.is_input:
-            values[op.outputs[0]] = next(fed)
-        elif op.kind == "source":
-            values[op.outputs[0]] = op.reference([])[0]
-            known[op.outputs[0]] = Certainty.EXACT
-        elif op.kind != "sink":
-            found = _op(op, [values[x] for x in op.inputs], [known[x] for x in op.inputs], freedom)
-            values.update(zip(op.outputs, found[0], strict=True))
-            known.update(zip(op.outputs, found[1], strict=True))
-    results = [op.inputs[0] for op in graph.outputs]
-    return [values[x] for x in results], [known[x] for x in results]
+    def run(op: Op, operands: list[tuple[Array, Certainty]]) -> list[tuple[Array, Certainty]]:
+        if op.kind == "source":
+            return [(op.reference([])[0], Certainty.EXACT)]
+        found = _op(op, [x[0] for x in operands], [x[1] for x in operands], freedom)
+        return list(zip(*found, strict=True))
+
+    values = all_values(graph, zip(arrays, known, strict=True), run)
+    results = [values[op.inputs[0]] for op in graph.outputs]
+    return [y[0] for y in results], [y[1] for y in results]
 
 
 def _op(
@@ -131,8 +123,7 @@ def _case(
 ) -> tuple[list[Array], list[Certainty]]:
     index = int(arrays[0])
     branch = op.branches[index if 0 <= index < len(op.branches) else -1]
-    inner = {y.outputs[0]: c for y, c in zip(branch.inputs, known[1:], strict=True)}
-    values, found = _walk(branch, arrays[1:], inner, freedom)
+    values, found = _walk(branch, arrays[1:], known[1:], freedom)
     return values, [max(c, _decided(known[0])) for c in found]
 
 
@@ -144,13 +135,11 @@ def _while(
     state, state_known = arrays[:count], known[:count]
     while True:
         values, all_known = [*state, *fixed], [*state_known, *fixed_known]
-        inner = {y.outputs[0]: c for y, c in zip(op.condition.inputs, all_known, strict=True)}
-        (more,), (sure,) = _walk(op.condition, values, inner, freedom)
+        (more,), (sure,) = _walk(op.condition, values, all_known, freedom)
         state_known = [max(c, _decided(sure)) for c in state_known]
         if not more:
             return state, state_known
-        inner = {y.outputs[0]: c for y, c in zip(op.body.inputs, all_known, strict=True)}
-        state, found = _walk(op.body, values, inner, freedom)
+        state, found = _walk(op.body, values, all_known, freedom)
         state_known = [max(c, _decided(sure)) for c in found]
 
 

@@ -17,6 +17,7 @@ from ...base.errors import UnsupportedError, UserError
 from ...graph_ir.ir.axis_attributes import SizesAttr
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.rewriting.known_sizes import with_sizes
+from ..rebuild import rebuild
 
 DYNAMIC = "N"
 SIZES = (1, 2, 3, 5, 12, 13, 17, 64)
@@ -61,17 +62,15 @@ def arrays_at(graph: Graph, arrays: list[Array]) -> list[Array]:
 def _rebuilt(graph: Graph, number: int, symbol: Size) -> Graph:
     """The graph with a symbol for a size. Raise UserError or UnsupportedError if that is none."""
     twin = Graph(graph.name, dict(graph.attrs))
-    mapping: dict[GraphTensor, GraphTensor] = {}
-    for op in graph.ops:
-        inputs = [mapping[x] for x in op.inputs]
-        if op.is_input:
-            details = op.outputs[0].details
-            dims = tuple(symbol if one == number else one for one in details.plain_dims)
-            made = [twin.make_input(type(details)(details.dtype, dims), op.name)]
-        else:
-            made = _made(twin, op, inputs, number, symbol).outputs
-        mapping.update(zip(op.outputs, made, strict=True))
-    return twin
+
+    def made(op: Op, inputs: list[GraphTensor]) -> list[GraphTensor]:
+        if not op.is_input:
+            return _made(twin, op, inputs, number, symbol).outputs
+        details = op.outputs[0].details
+        dims = tuple(symbol if one == number else one for one in details.plain_dims)
+        return [twin.make_input(type(details)(details.dtype, dims), op.name)]
+
+    return rebuild(twin, graph.ops, {}, made)
 
 
 def _made(twin: Graph, op: Op, inputs: list[GraphTensor], number: int, symbol: Size) -> Op:

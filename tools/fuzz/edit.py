@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +13,11 @@ from ...base.errors import GraphcError
 from ...base.options import SWITCHES
 from ...graph_ir.ir.graph import Array, Graph, GraphTensor, Op
 from ...graph_ir.ir.logical_tensor import LogicalTensor
+from ..rebuild import all_values, needed_for, rebuild
 from .case import Case
 
-Rewrite = Callable[[Graph, Op, list[GraphTensor]], Sequence[GraphTensor] | None]
-"""Function that returns the replacement of an op in the new graph, given its new inputs; None keeps the op."""
+Edit = Callable[[Graph, Op, list[GraphTensor]], Sequence[GraphTensor] | None]
+"""`Rewrite` of any graph, which comes first."""
 
 
 def candidates(case: Case) -> Iterator[Case]:
@@ -50,7 +52,7 @@ def _fewer_outputs(case: Case) -> Iterator[Case]:
 
 def _cut_off(case: Case) -> Iterator[Case]:
     """An op's results given as inputs, or requested as the only ones."""
-    values = _values(case)
+    values = all_values(case.graph, case.arrays, lambda op, arrays: op.reference(arrays))
     body = [op for op in case.graph.ops if op.kind not in ("source", "sink")]
     for op in reversed(body):
         given = {y: values[y] for y in op.outputs}
@@ -75,7 +77,7 @@ def _bypassed(case: Case) -> Iterator[Case]:
                 yield from _tried(case, rewrite=_only(op, _input_number(number)))
 
 
-def _input_number(number: int) -> Rewrite:
+def _input_number(number: int) -> Edit:
     return lambda graph, op, inputs: [inputs[number]]
 
 
@@ -95,8 +97,7 @@ def _resized(case: Case, sizes: dict[int, int]) -> Iterator[Case]:
     def rewrite(graph: Graph, op: Op, inputs: list[GraphTensor]) -> Sequence[GraphTensor] | None:
         if op.is_constant:
             return [graph.make_constant(_cut(op.reference([])[0], sizes), op.name)]
-        attrs = {key: _changed(value, sizes) for key, value in op.attrs.items()}
-        return graph.make(op.op_name, inputs, attrs, op.name).outputs
+        return _with_sizes(sizes, graph, op, inputs)
 
     arrays = [_cut(array, sizes) for array in case.arrays]
     yield from _tried(replace(case, arrays=arrays), rewrite=rewrite)
@@ -113,12 +114,15 @@ def _changed(value: Any, sizes: dict[int, int]) -> Any:
     if not isinstance(value, Graph):
         return value
     twin = Graph(value.name)
-    mapping: dict[GraphTensor, GraphTensor] = {}
-    for op in value.ops:
-        attrs = {key: _changed(v, sizes) for key, v in op.attrs.items()}
-        made = twin.make(op.op_name, [mapping[x] for x in op.inputs], attrs, op.name)
-        mapping.update(zip(op.outputs, made.outputs, strict=True))
-    return twin
+    return rebuild(twin, value.ops, {}, partial(_with_sizes, sizes, twin))
+
+
+def _with_sizes(
+    sizes: dict[int, int], graph: Graph, op: Op, inputs: list[GraphTensor]
+) -> Sequence[GraphTensor]:
+    """`Edit` that gives an op's attributes other sizes."""
+    attrs = {key: _changed(value, sizes) for key, value in op.attrs.items()}
+    return graph.make(op.op_name, inputs, attrs, op.name).outputs
 
 
 def _cut(array: Array, sizes: dict[int, int]) -> Array:
@@ -140,7 +144,7 @@ def _plainer_attributes(case: Case) -> Iterator[Case]:
                     )
 
 
-def _with(attrs: dict[str, Any]) -> Rewrite:
+def _with(attrs: dict[str, Any]) -> Edit:
     return lambda graph, op, inputs: graph.make(op.op_name, inputs, attrs, op.name).outputs
 
 
@@ -179,13 +183,13 @@ def _put(arrays: list[Array], number: int, array: Array) -> list[Array]:
 # --- rebuilding ----------------------------------------------------------------------------------------------------
 
 
-def _only(one: Op, rewrite: Rewrite) -> Rewrite:
+def _only(one: Op, rewrite: Edit) -> Edit:
     return lambda graph, op, inputs: rewrite(graph, op, inputs) if op is one else None
 
 
 def _tried(
     case: Case,
-    rewrite: Rewrite | None = None,
+    rewrite: Edit | None = None,
     given: dict[GraphTensor, Array] | None = None,
     keep: set[GraphTensor] | None = None,
 ) -> Iterator[Case]:
@@ -196,64 +200,26 @@ def _tried(
 
 
 def _rebuilt(
-    case: Case, rewrite: Rewrite, given: dict[GraphTensor, Array], keep: set[GraphTensor] | None
+    case: Case, rewrite: Edit, given: dict[GraphTensor, Array], keep: set[GraphTensor] | None
 ) -> Case:
     """The graph op by op; `given` tensors become inputs, and only the results in `keep` stay. What is unread goes."""
     wanted = [x for x in _results(case.graph) if keep is None or x in keep]
     wanted = wanted or list(keep or ())
-    needed = _needed(wanted, given)
     graph = Graph(case.graph.name)
-    mapping: dict[GraphTensor, GraphTensor] = {}
-    arrays: list[Array] = []
-    fed = dict(zip((op.outputs[0] for op in case.graph.inputs), case.arrays, strict=True))
-    for op in case.graph.ops:
-        if op.kind == "sink" or op not in needed:
-            continue
-        if op.is_input or any(y in given for y in op.outputs):
-            for tensor in op.outputs:
-                array = np.asarray(given[tensor] if tensor in given else fed[tensor])
-                details = LogicalTensor(tensor.details.dtype, array.shape)
-                mapping[tensor] = graph.make_input(details, f"x{len(arrays)}")
-                arrays.append(array)
-            continue
-        inputs = [mapping[x] for x in op.inputs]
-        made = rewrite(graph, op, inputs)
-        made = graph.make(op.op_name, inputs, op.attrs, op.name).outputs if made is None else made
-        mapping.update(zip(op.outputs, made, strict=True))
+    fed = zip((op.outputs[0] for op in case.graph.inputs), case.arrays, strict=True)
+    known = {x: np.asarray(array) for x, array in {**dict(fed), **given}.items()}
+    mapping = {
+        x: graph.make_input(LogicalTensor(x.details.dtype, array.shape), f"x{number}")
+        for number, (x, array) in enumerate(known.items())
+    }
+    rebuild(graph, needed_for(wanted, known, case.graph), mapping, partial(rewrite, graph))
     for number, tensor in enumerate(wanted):
         graph.make_output(mapping[tensor], f"y{number}")
-    kept = [bool(op.outputs[0].uses) for op in graph.inputs]
+    arrays = [array for x, array in known.items() if mapping[x].uses]
     graph.remove([op for op in graph.inputs if not op.outputs[0].uses])
     graph.sort()
-    return replace(
-        case, graph=graph, arrays=[a for a, used in zip(arrays, kept, strict=True) if used]
-    )
+    return replace(case, graph=graph, arrays=arrays)
 
 
 def _results(graph: Graph) -> list[GraphTensor]:
     return list(dict.fromkeys(op.inputs[0] for op in graph.outputs))
-
-
-def _needed(wanted: list[GraphTensor], given: dict[GraphTensor, Array]) -> set[Op]:
-    needed: set[Op] = set()
-    stack = [x.producer_owner for x in wanted]
-    while stack:
-        op = stack.pop()
-        if op not in needed:
-            needed.add(op)
-            if not any(y in given for y in op.outputs):
-                stack += [x.producer_owner for x in op.inputs]
-    return needed
-
-
-def _values(case: Case) -> dict[GraphTensor, Array]:
-    values: dict[GraphTensor, Array] = {}
-    fed = iter(case.arrays)
-    with np.errstate(all="ignore"):
-        for op in case.graph.ops:
-            if op.is_input:
-                values[op.outputs[0]] = next(fed)
-            elif op.kind != "sink":
-                results = op.reference([values[x] for x in op.inputs])
-                values.update(zip(op.outputs, results, strict=True))
-    return values
