@@ -175,7 +175,7 @@ def _random(name: str) -> Array:
     if name == "F16":
         return (SCALE * rng.standard_normal(CHUNK)).astype("<f2").view(np.uint8)
     kind = _block_type(name)
-    return random_blocks(kind, CHUNK, kind.elements, SCALE / 256).reshape(-1)
+    return random_blocks(kind, CHUNK, kind.elements, SCALE / 8).reshape(-1)
 
 
 def _metadata(writer: Any, shape: Shape) -> None:

@@ -81,7 +81,8 @@ def random_blocks(kind: BlockType, rows: int, k: int, scale: float = 1 / 64) -> 
         if factor is not None:
             floats = factor.floats
             is_half = floats.decode is None
-            small = np.full(floats.count, scale, "<f2").view(np.uint8) if is_half else SMALL_BYTE
+            value = scale if factor.of_group is None else scale / 32  # times the factor of a group
+            small = np.full(floats.count, value, "<f2").view(np.uint8) if is_half else SMALL_BYTE
             size = floats.count * np.dtype(floats.dtype).itemsize
             blocks[:, floats.offset : floats.offset + size] = small
     return blocks.reshape(rows, -1)
