@@ -264,7 +264,7 @@ class DirectSpace(ContractionSpace):
     def tuned(self, found: Schedule | None) -> Schedule:
         """Return the measured schedule, with another band if the surrounding layouts do not suit its band."""
         if found is not None and band_of(found) not in self._bands():
-            found = found.replaced(band=self.pick.word("band"))
+            found = found.replaced(band=band_of(self.pick))
         return super().tuned(found)
 
     def invalid_reason(self, schedule: Schedule) -> str:

@@ -106,6 +106,14 @@ def test_every_block_on_offer_gives_the_same_result() -> None:
         assert any(str(requested) in call.note for call in lowered.calls)
 
 
+def test_a_schedule_measured_in_other_layouts_runs_with_the_band_of_these() -> None:
+    op = direct(convolution((1, 5, 5, 3), (26, 5, 3, 3), before=(1, 1), after=(1, 1)))
+    space = DirectSpace(op, group_of(op), context())
+    measured = parse_schedule("direct band=patches mr=4 nv=2 mc=2 kc=45 ng=1 use=fma")
+    kept = space.point(space.tuned(measured))
+    assert (kept.word("band"), kept.number("mr"), kept.number("mc")) == ("rows", 4, 2)
+
+
 @pytest.mark.exhaustive
 @pytest.mark.parametrize("residual", ["full", "column", "none"])
 @pytest.mark.parametrize("kernel", [1, 3])
