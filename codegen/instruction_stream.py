@@ -69,6 +69,10 @@ class InstructionStream:
         """Record that `name` is defined in the current scope."""
         self._depths[name] = len(self._scopes) - 1
 
+    def reveal(self, name: str) -> None:
+        """Record that the current scope sees `name`, which a scope that has ended may have defined."""
+        self._depths[name] = min(self.depth(name), len(self._scopes) - 1)
+
     def depth(self, operand: str) -> int:
         """The number of the scope an operand is defined in; 0 for constants and parameters."""
         return self._depths.get(operand, 0)

@@ -126,7 +126,10 @@ class LocalValues:
         found = frozenset().union(*[self._note_stores(one) for one in inside])
         if not isinstance(s, Block):
             self._stored[id(s)] = found
-        return found
+            return found
+        # Another block may have a local of the same name: what is stored to ends with the block that allocates it.
+        own = {one.buffer.name for one in s.body if isinstance(one, Allocate)}
+        return frozenset(slot for slot in found if slot[0] not in own) if own else found
 
 
 class Carried:
@@ -167,7 +170,7 @@ class Carried:
         self._locals._values.update(values)
         for value in values.values():
             if value.startswith("%"):
-                self._stream.define(value)
+                self._stream.reveal(value)
 
 
 class Joined:
@@ -241,4 +244,6 @@ def _lanes(access: Load | Store | Slice) -> int:
     is_part = isinstance(access, Store) and access.active not in (None, lanes)
     if is_part or not isinstance(index, Const) or index.value % lanes:
         return 0
+    if not 0 <= index.value < access.buffer.elements:
+        return 0  # code that never runs, which a branch may hold
     return lanes

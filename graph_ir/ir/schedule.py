@@ -114,10 +114,9 @@ def parse_schedule(text: str) -> Schedule:
     Raise UserError for any other text.
     """
     words = text.split()
-    if words and words[0] in STEP_NAMES:
-        return Schedule(
-            "", (), "; ".join(" ".join(x.split()) for x in re.split(r"[;\n]", text) if x.strip())
-        )
+    steps = [part.split() for part in re.split(r"[;\n]", text) if part.strip()]
+    if any(step[0] in STEP_NAMES for step in steps):
+        return Schedule("", (), "; ".join(map(" ".join, steps)))
     first = words[0].removeprefix("algorithm=") if words else ""
     algorithm = first if _WORD.fullmatch(first) else ""
     words = words[1:] if algorithm else words
@@ -126,7 +125,8 @@ def parse_schedule(text: str) -> Schedule:
         match = _SETTING.fullmatch(word)
         if match is None or match[1] in (*found, "algorithm"):
             raise UserError(
-                f"schedule '{text}': each setting must look like 'kc=256', once per name, got '{word}'"
+                f"schedule '{text}': each setting must look like 'kc=256', once per name, got '{word}'; the first of "
+                f"several steps is one of {', '.join(STEP_NAMES)}"
             )
         found[match[1]] = int(match[2]) if match[2] else match[3]
     if not algorithm and not found:

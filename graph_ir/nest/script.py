@@ -168,6 +168,10 @@ Operation = Callable[..., object]
 
 def steps_by(operation: Operation, nest: Nest, who: str) -> str:
     """Return the text of the schedule that a function makes of a nest. UserError naming `who` if it makes none."""
+    if not callable(operation):
+        raise UserError(
+            f"schedule of '{who}': it must be a text or a function, got {type(operation).__name__}"
+        )
     script = Script(nest)
     operation(script)
     if not script.steps:

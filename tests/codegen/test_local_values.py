@@ -10,7 +10,7 @@ import pytest
 from graphc.base.dtypes import F32, S64
 from graphc.codegen.module import emit_module
 from graphc.tensor_ir import builder as t
-from graphc.tensor_ir.nodes import Buffer, Expr, Function, Load, Module, Store, Var
+from graphc.tensor_ir.nodes import Allocate, Buffer, Expr, Function, Load, Module, Store, Var
 from support.native_functions import NativeModule, runnable_target
 
 LANES = 4
@@ -104,6 +104,42 @@ def of_scalars_in_loops(b: t.LoopBuilder, acc: Buffer) -> None:
     add(b, acc, 1, row(total[0] % 16))
 
 
+def of_one_name(b: t.LoopBuilder, acc: Buffer) -> None:
+    """Locals of two loops share a name, as the verifier allows."""
+    own = Buffer("own", F32, (LANES,), "local")
+    for offset in (0, 1):
+        with b.loop(f"i{offset}", 0, N) as i:
+            b.emit(Allocate(own))
+            b.store(own, (0,), row(i + offset))
+            with b.when(i > 1):
+                add(b, own, 0, row(i))
+            add(b, acc, offset, at(own, 0))
+
+
+def of_one_name_and_other_types(b: t.LoopBuilder, acc: Buffer) -> None:
+    for offset, dtype in enumerate((F32, S64)):
+        own = Buffer("own", dtype, (1,), "local")
+        with b.loop(f"i{offset}", 0, N) as i:
+            b.emit(Allocate(own))
+            b.store(own, (0,), t.const(3, dtype))
+            with b.when(i > 1):
+                b.store(own, (0,), own[0] + own[0])
+            add(b, acc, offset, t.broadcast(t.cast(own[0], F32), LANES))
+
+
+def replaced_by_a_value_from_outside(b: t.LoopBuilder, acc: Buffer) -> None:
+    """The value that a loop stores is older than the loop, and used after the branch that holds the loop."""
+    count = b.allocate("count", S64, (1,))
+    b.store(count, (0,), t.as_expr(N) * N)
+    kept = b.let("kept", count[0])
+    with b.when(t.as_expr(N) > 1), b.when(t.as_expr(N) > 2), b.loop("i", 0, 3):
+        b.store(count, (0,), kept)
+    with b.loop("j", 0, 3):
+        b.store(count, (0,), N)
+    add(b, acc, 0, row(kept % 7))
+    add(b, acc, 1, row(count[0] % 5))
+
+
 def of_unlike_lanes(b: t.LoopBuilder, acc: Buffer) -> None:
     with b.loop("i", 0, N) as i:
         b.store(acc, (1,), X[i])
@@ -112,6 +148,11 @@ def of_unlike_lanes(b: t.LoopBuilder, acc: Buffer) -> None:
 def at_any_index(b: t.LoopBuilder, acc: Buffer) -> None:
     with b.loop("i", 0, 2) as i:
         b.store(acc, (i * LANES,), row(i))
+
+
+def in_code_that_never_runs(b: t.LoopBuilder, acc: Buffer) -> None:
+    with b.when(t.as_expr(N) > 9):
+        b.store(acc, (8 * LANES,), at(acc, 4))
 
 
 def across_values(b: t.LoopBuilder, acc: Buffer) -> None:
@@ -124,9 +165,11 @@ def in_part(b: t.LoopBuilder, acc: Buffer) -> None:
 
 VALUES: tuple[Body, ...] = (
     in_loop, in_loop_of_some_rounds, in_nested_loops, in_one_arm, in_both_arms, in_while, made_in_each_round,
-    read_in_part, of_scalars_in_loops,
+    read_in_part, of_scalars_in_loops, of_one_name, of_one_name_and_other_types, replaced_by_a_value_from_outside,
 )  # fmt: skip
-MEMORY: tuple[Body, ...] = (of_unlike_lanes, at_any_index, across_values, in_part)
+MEMORY: tuple[Body, ...] = (
+    of_unlike_lanes, at_any_index, in_code_that_never_runs, across_values, in_part,
+)  # fmt: skip
 
 
 @pytest.mark.parametrize("body", VALUES + MEMORY)

@@ -110,3 +110,9 @@ def test_what_cannot_be_is_refused() -> None:
         request_of(layer(), AVX2, 1, schedules={"fc": lambda nest: None})
     with pytest.raises(UserError, match="no kernel is one by this name"):
         request_of(layer(), AVX2, 1, schedules={"other": mine})
+
+
+@pytest.mark.parametrize("schedule", [None, 5, b"split n 24", ["split n 24"]])
+def test_other_objects_are_refused(schedule: Any) -> None:
+    with pytest.raises(UserError, match="schedule of 'fc': it must be a text or a function, got"):
+        request_of(layer(), AVX2, 1, schedules={"fc": schedule})

@@ -22,7 +22,9 @@ def parallelize(nest: Nest, *names: str) -> Nest:
             "elements of C"
         )
     if outermost != names:
-        raise UserError(f"schedule: parallelize: the loops must be the outermost, {outermost}")
+        raise UserError(
+            f"schedule: parallelize: the loops must be the outermost, {' '.join(outermost)}, got {' '.join(names)}"
+        )
     loops = [
         replace(loop, kind="parallel") if loop.name in names and loop.kind == "serial" else loop
         for loop in nest.loops

@@ -17,8 +17,9 @@ def reorder(nest: Nest, *names: str) -> Nest:
         raise UserError("schedule: reorder: it must come before stage and tensorize")
     missing = {loop.name for loop in nest.loops}.symmetric_difference(names)
     if missing or len(set(names)) != len(names):
+        wrong = sorted(missing) or sorted({name for name in names if names.count(name) > 1})
         raise UserError(
-            f"schedule: reorder: every loop must be named once; check {', '.join(sorted(missing)) or names}"
+            f"schedule: reorder: every loop must be named once; check {', '.join(wrong)}"
         )
     loops = tuple(map(nest.loop, names))
     around: dict[str, Loop] = {}

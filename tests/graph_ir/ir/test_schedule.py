@@ -17,6 +17,13 @@ def test_round_trip(text: str) -> None:
     assert str(parse_schedule(text)) == text
 
 
+def test_one_step_tells_steps_from_settings() -> None:
+    """A first step that does not exist is told by those that read the steps."""
+    assert parse_schedule("merge n 3;split  n 24").steps == "merge n 3; split n 24"
+    with pytest.raises(UserError, match="the first of several steps is one of split, tile"):
+        parse_schedule("merge n 3")
+
+
 def test_the_algorithm_may_be_named_like_a_setting() -> None:
     assert parse_schedule("algorithm=winograd form=f4") == parse_schedule("winograd form=f4")
 
