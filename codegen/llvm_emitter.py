@@ -246,7 +246,7 @@ class _Body:
             # The block that jumps back is only known now.
             last = stream.label
             block[1] = f"  {var} = phi i64 [ {begin}, %{before} ], [ {following}, %{last} ]"
-            carried.close(block, 2, before)
+            carried.close(block, before)
             stream.emit(f"{following} = add nsw i64 {var}, {s.step}")
             again = stream.result(f"icmp slt i64 {following}, {end}")
             stream.end_block(f"br i1 {again}, label %{head}, label %{exit_}")
@@ -289,7 +289,7 @@ class _Body:
                 if counter:
                     self._polls.each_round(counter)
                 self._statement(s.body)
-                carried.close(block, 1, before)
+                carried.close(block, before)
                 stream.end_block(f"br label %{head}")
         stream.begin_block(exit_)
         carried.leave_head()
