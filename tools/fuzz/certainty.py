@@ -33,7 +33,7 @@ class Certainty(IntEnum):
 
 class Freedom(Flag):
     """Differences that implementations may have: convolutions in Winograd's form, which rounds; a largest or least
-    number of several that is not NaN where one of them is."""
+    number of several that is not NaN where one of them is, and a mean of no numbers, which ONNX leaves undefined."""
 
     NONE = 0
     WINOGRAD = auto()
@@ -154,7 +154,7 @@ def _of_op(
     floats = [x.details.dtype for x in (*op.inputs, *op.outputs) if x.details.dtype.is_float]
     if not floats:
         return worst
-    if Freedom.NAN in freedom and op.op_name in CHOOSING and any(map(_has_nan, arrays)):
+    if Freedom.NAN in freedom and _is_undefined(op, arrays):
         return Certainty.UNKNOWN
     if op.op_name in SIGN_OF_ZERO and any(
         (a == 0).any() and x.producer_owner.kind != "source" and x.details.dtype.is_float
@@ -181,6 +181,13 @@ def _of_op(
     vague = vague or (op.op_name in MULTIPLYING and not _is_finite(_sizes(op, arrays)))
     vague = vague or not all(_is_finite(a) for a in _weighed(op, arrays))
     return Certainty.UNKNOWN if vague else Certainty.ROUGH
+
+
+def _is_undefined(op: Op, arrays: list[Array]) -> bool:
+    """Return whether a result is a choice among numbers with a NaN, or a mean of none."""
+    if op.op_name in CHOOSING:
+        return any(map(_has_nan, arrays))
+    return op.op_name == "reduce_mean" and not arrays[0].size
 
 
 def _is_next_to_a_pole(op: Op, results: list[Array]) -> bool:

@@ -88,6 +88,17 @@ def test_the_largest_of_nan_and_numbers_is_unknown_to_other_engines() -> None:
     assert known(body, [with_nan], Freedom.NAN) == [Certainty.UNKNOWN, Certainty.EXACT]
 
 
+def test_a_mean_of_no_numbers_is_undefined() -> None:
+    body = """
+        %x = Node[type=input] () -> f32[2,0]
+        %y = Node[type=reduce_mean] (inputs = (x=%x), attrs = {axes: {1}}) -> f32[2]
+        return (output=%y)
+    """
+    none = np.zeros((2, 0), np.float32)
+    assert known(body, [none]) == [Certainty.ROUGH]
+    assert known(body, [none], Freedom.NAN) == [Certainty.UNKNOWN]
+
+
 def test_convolutions_that_may_be_winograds_are_not_exact() -> None:
     body = """
         %x = Node[type=input] () -> f32[1,1,5,5]
