@@ -14,7 +14,7 @@ from ..nest import Nest
 
 def parallelize(nest: Nest, *names: str) -> Nest:
     """Let iterations run concurrently. Raise UserError unless the loops are the outermost and reduce nothing."""
-    outermost = tuple(loop.name for loop in nest.loops[: len(names)])
+    outermost = tuple(loop.name for loop in nest.loops[: max(len(names), 1)])
     reduced = [name for name in names if nest.is_reduced(nest.loop(name))]
     if reduced:
         raise UserError(
@@ -23,7 +23,8 @@ def parallelize(nest: Nest, *names: str) -> Nest:
         )
     if outermost != names:
         raise UserError(
-            f"schedule: parallelize: the loops must be the outermost, {' '.join(outermost)}, got {' '.join(names)}"
+            f"schedule: parallelize: the loops must be the outermost, {' '.join(outermost)}, "
+            f"got {' '.join(names) or 'none'}"
         )
     loops = [
         replace(loop, kind="parallel") if loop.name in names and loop.kind == "serial" else loop

@@ -47,6 +47,10 @@ def stage(nest: Nest, operand: str, at: str, name: str, above: int = 0) -> Nest:
             raise UserError(
                 "schedule: stage B at root: B must lie in panels, packed once before the kernel; stage it at a loop"
             )
+        if (name, layout) != ("panels", ()):
+            raise UserError(
+                f"schedule: stage B at root: it must be called panels, got {name}{_in_brackets(layout)}"
+            )
         return nest
     if nest.staged(operand):
         raise UserError(

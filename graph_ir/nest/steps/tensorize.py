@@ -24,6 +24,14 @@ def tensorize(nest: Nest, shape: GemmTile, *names: str, exact: bool = False) -> 
         raise UserError(
             f"schedule: tensorize: the instruction must be {instruction}, as the operands are laid out, got {named}"
         )
+    if nest.tile is not None:
+        raise UserError(
+            "schedule: tensorize: there must be one register tile, and one has been chosen"
+        )
+    if not names:
+        raise UserError(
+            "schedule: tensorize: it must name the innermost loops, as in 'tensorize 8x3 over m1 n1 k1'"
+        )
     inner = nest.loops[-len(names) :]
     free = [loop.axis for loop in inner if not nest.is_reduced(loop)]
     reduced = [nest.is_reduced(loop) for loop in inner]

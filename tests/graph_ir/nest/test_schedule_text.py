@@ -111,6 +111,9 @@ REFUSED = {
     "split k 2; tensorize 4x3 over m n k": "must be the innermost loops, over m, n and k",
     "parallelize k": "parallelize k: a reduced loop must stay serial, as its iterations add to the same elements of C",
     "parallelize n": "parallelize: the loops must be the outermost, b0, got n",
+    "parallelize": "parallelize: the loops must be the outermost, b0, got none",
+    "tensorize 4x3": "tensorize: it must name the innermost loops, as in 'tensorize 8x3 over m1 n1 k1'",
+    "tensorize 4x3 over m n k; tensorize 4x3 over m n k": "there must be one register tile, and one has been chosen",
     "reorder b0 m n k k": "reorder: every loop must be named once; check k",
     "prefetch B 4": "prefetch: B must lie in panels, and a tile must have been chosen",
     "specialize q 1": "specialize q: the axis must be one of b0, m, n, k",
@@ -138,6 +141,19 @@ def test_steps_that_do_not_apply_say_why(schedule: str) -> None:
 def test_sizes_that_cannot_be_specialized(steps: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         apply(contraction(problem(M)), steps)
+
+
+@pytest.mark.parametrize(
+    ("steps", "message"),
+    [
+        ("stage B at root as lumps", "stage B at root: it must be called panels, got lumps"),
+        ("stage B at root as panels[n,k]", "it must be called panels, got panels"),
+        ("tensorize 4x3 over m n k; prefetch B 0", "the rows of a tile must be 1 or more, got 0"),
+    ],
+)
+def test_panels_are_named_and_fetched_by_rows(steps: str, message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        apply(contraction(problem(layout="panels")), steps)
 
 
 def test_the_naive_nest_is_the_definition() -> None:
