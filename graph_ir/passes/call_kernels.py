@@ -22,11 +22,16 @@ def call_kernels(graph: Graph, ctx: LowerContext) -> bool:
     if not KERNELS and not ctx.lowerings:
         return False
 
+    accepting: dict[Op, str] = {}
+
     def called(graph: Graph, op: Op) -> list[GraphTensor] | None:
         found = kernels_for(op, ctx)
-        return [call_kernel(graph, op, found[0].name)] if found else None
+        if not found:
+            return None
+        accepting[op] = found[0].name
+        return [call_kernel(graph, op, found[0].name)]
 
     def why(op: Op) -> str:
-        return f"the kernel '{kernels_for(op, ctx)[0].name}' of user code accepts it"
+        return f"the kernel '{accepting[op]}' of user code accepts it"
 
     return replace_ops(graph, called, "form", why)
