@@ -1,8 +1,8 @@
 """Tensor IR functions to LLVM IR text: one short method per kind of statement.
 
 Every function takes the runtime pointer first, then its parameters: an address for a buffer, the value for a variable.
-Buffers are not `noalias`, since ops planned in place share one. Locals that are not values (`local_values`) become stack
-slots of the whole function. Loops run serially whatever their kind.
+Buffers are not `noalias`, since ops planned in place share one. Locals that are not values (`local_values`) become
+stack slots of the whole function. Loops run serially whatever their kind.
 """
 
 from __future__ import annotations
